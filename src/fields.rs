@@ -1,0 +1,552 @@
+//! Flat text maps <-> structs: request headers on the wire and `.properties` files.
+//!
+//! Both are one flat map of texts, so one small serde format serves both. Numbers and booleans are written as
+//! text and parsed back, `None` is absent, unknown names are ignored. A missing or wrong value is an error that
+//! names the field. Booleans follow Java's `Boolean.parseBoolean`: `true` in any case, anything else is false.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
+use serde::ser::{self, Impossible, Serialize};
+
+/// A flat map of texts in arrival order. On a repeated name the last one wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields(Vec<(Cow<'static, str>, String)>);
+
+impl Fields {
+    /// An empty map.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// An empty map with room for `n` entries.
+    pub fn with_capacity(n: usize) -> Self {
+        Self(Vec::with_capacity(n))
+    }
+
+    /// The text under `name`, if any.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(k, _)| k == name)
+            .map(|(_, v)| v.as_str())
+    }
+
+    /// Adds an entry; an earlier one of the same name is shadowed.
+    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// Entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_ref(), v.as_str()))
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes a flat struct (or string map) as texts.
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, Error> {
+        let mut fields = Self::with_capacity(16);
+        value.serialize(Writer { out: &mut fields })?;
+        Ok(fields)
+    }
+
+    /// Reads a flat struct from the texts.
+    pub fn to_value<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        T::deserialize(Reader { fields: self })
+    }
+}
+
+impl<K: Into<Cow<'static, str>>, V: Into<String>> FromIterator<(K, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Self(entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
+    }
+}
+
+/// A field that is missing or that does not read as its type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The named field has a value that does not fit.
+    #[error("field `{name}`: {reason}")]
+    Field {
+        /// Name on the wire or in the file.
+        name: String,
+        /// What was wrong with the value.
+        reason: String,
+    },
+    /// Anything serde reports without a field, such as a missing one.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl de::Error for Error {
+    fn custom<T: Display>(msg: T) -> Self {
+        Self::Other(msg.to_string())
+    }
+}
+
+impl ser::Error for Error {
+    fn custom<T: Display>(msg: T) -> Self {
+        Self::Other(msg.to_string())
+    }
+}
+
+struct Reader<'a> {
+    fields: &'a Fields,
+}
+
+impl<'de> de::Deserializer<'de> for Reader<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(Entries {
+            fields: self.fields,
+            next: 0,
+        })
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Entries<'a> {
+    fields: &'a Fields,
+    next: usize,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        // Skip an entry that a later one of the same name shadows: serde refuses duplicates.
+        while let Some((name, _)) = self.fields.0.get(self.next) {
+            if self.fields.0[self.next + 1..]
+                .iter()
+                .all(|(later, _)| later != name)
+            {
+                let key: StrDeserializer<'_, Error> = name.as_ref().into_deserializer();
+                return seed.deserialize(key).map(Some);
+            }
+            self.next += 1;
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let (name, value) = &self.fields.0[self.next];
+        self.next += 1;
+        seed.deserialize(Text(value)).map_err(|e| match e {
+            Error::Other(reason) => Error::Field {
+                name: name.to_string(),
+                reason,
+            },
+            named @ Error::Field { .. } => named,
+        })
+    }
+}
+
+/// One text, parsed into whatever the field asks for.
+struct Text<'a>(&'a str);
+
+macro_rules! parse {
+    ($($method:ident => $visit:ident : $ty:ty),* $(,)?) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            let value = self.0.trim().parse::<$ty>()
+                .map_err(|e| Error::Other(format!("`{}` is not a {}: {e}", self.0, stringify!($ty))))?;
+            visitor.$visit(value)
+        })*
+    };
+}
+
+impl<'de> de::Deserializer<'de> for Text<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_bool(self.0.trim().eq_ignore_ascii_case("true"))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let name: StrDeserializer<'_, Error> = self.0.into_deserializer();
+        visitor.visit_enum(name)
+    }
+
+    parse! {
+        deserialize_i8 => visit_i8: i8, deserialize_i16 => visit_i16: i16,
+        deserialize_i32 => visit_i32: i32, deserialize_i64 => visit_i64: i64,
+        deserialize_u8 => visit_u8: u8, deserialize_u16 => visit_u16: u16,
+        deserialize_u32 => visit_u32: u32, deserialize_u64 => visit_u64: u64,
+        deserialize_f32 => visit_f32: f32, deserialize_f64 => visit_f64: f64,
+    }
+
+    serde::forward_to_deserialize_any! {
+        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+struct Writer<'a> {
+    out: &'a mut Fields,
+}
+
+macro_rules! not_flat {
+    ($($method:ident($($ty:ty),*)),* $(,)?) => {
+        $(fn $method(self, $(_: $ty),*) -> Result<(), Error> { Err(flat_only()) })*
+    };
+}
+
+fn flat_only() -> Error {
+    Error::Other("only a flat struct or string map can be written as fields".into())
+}
+
+impl ser::Serializer for Writer<'_> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Impossible<(), Error>;
+    type SerializeTuple = Impossible<(), Error>;
+    type SerializeTupleStruct = Impossible<(), Error>;
+    type SerializeTupleVariant = Impossible<(), Error>;
+    type SerializeMap = MapWriter<Self>;
+    type SerializeStruct = Self;
+    type SerializeStructVariant = Impossible<(), Error>;
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<MapWriter<Self>, Error> {
+        Ok(MapWriter {
+            writer: self,
+            key: String::new(),
+        })
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<(), Error> {
+        v.serialize(self)
+    }
+
+    not_flat! {
+        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
+        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64), serialize_f32(f32),
+        serialize_f64(f64), serialize_char(char), serialize_str(&str), serialize_bytes(&[u8]),
+        serialize_none(), serialize_unit_variant(&'static str, u32, &'static str),
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<(), Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Error> {
+        Err(flat_only())
+    }
+}
+
+impl ser::SerializeStruct for Writer<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
+        if let Some(text) = value.serialize(TextWriter)? {
+            self.out.push(name, text);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Writes a string-keyed map entry by entry.
+struct MapWriter<W> {
+    writer: W,
+    key: String,
+}
+
+impl ser::SerializeMap for MapWriter<Writer<'_>> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key = key.serialize(TextWriter)?.ok_or_else(flat_only)?;
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        if let Some(text) = value.serialize(TextWriter)? {
+            self.writer.out.push(std::mem::take(&mut self.key), text);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// One value as text; `None` for an absent option.
+struct TextWriter;
+
+macro_rules! text {
+    ($($method:ident($ty:ty)),* $(,)?) => {
+        $(fn $method(self, v: $ty) -> Result<Option<String>, Error> { Ok(Some(v.to_string())) })*
+    };
+}
+
+impl ser::Serializer for TextWriter {
+    type Ok = Option<String>;
+    type Error = Error;
+    type SerializeSeq = Impossible<Self::Ok, Error>;
+    type SerializeTuple = Impossible<Self::Ok, Error>;
+    type SerializeTupleStruct = Impossible<Self::Ok, Error>;
+    type SerializeTupleVariant = Impossible<Self::Ok, Error>;
+    type SerializeMap = Impossible<Self::Ok, Error>;
+    type SerializeStruct = Impossible<Self::Ok, Error>;
+    type SerializeStructVariant = Impossible<Self::Ok, Error>;
+
+    text! {
+        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
+        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64), serialize_f32(f32),
+        serialize_f64(f64), serialize_char(char), serialize_str(&str),
+    }
+
+    fn serialize_bytes(self, _: &[u8]) -> Result<Self::Ok, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_none(self) -> Result<Self::Ok, Error> {
+        Ok(None)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Self::Ok, Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Self::Ok, Error> {
+        Ok(None)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Self::Ok, Error> {
+        Ok(None)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<Self::Ok, Error> {
+        Ok(Some(variant.to_owned()))
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Self::Ok, Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<Self::Ok, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct, Error> {
+        Err(flat_only())
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Error> {
+        Err(flat_only())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Header {
+        topic: String,
+        queue_id: i32,
+        offset: Option<i64>,
+        #[serde(default)]
+        order: bool,
+    }
+
+    #[test]
+    fn a_flat_struct_survives_the_round_trip() {
+        let header = Header {
+            topic: "t".into(),
+            queue_id: -1,
+            offset: None,
+            order: true,
+        };
+        let fields = Fields::from_value(&header).unwrap();
+        assert_eq!(fields.get("queueId"), Some("-1"));
+        assert_eq!(fields.get("offset"), None);
+        assert_eq!(fields.to_value::<Header>().unwrap(), header);
+    }
+
+    #[test]
+    fn unknown_names_are_ignored_and_the_last_of_a_name_wins() {
+        let fields: Fields = [("topic", "a"), ("queueId", "1"), ("zz", "?"), ("topic", "b")]
+            .into_iter()
+            .collect();
+        let header: Header = fields.to_value().unwrap();
+        assert_eq!(
+            (header.topic.as_str(), header.queue_id, header.order),
+            ("b", 1, false)
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_field() {
+        let missing: Fields = [("topic", "a")].into_iter().collect();
+        assert!(
+            missing
+                .to_value::<Header>()
+                .unwrap_err()
+                .to_string()
+                .contains("queueId")
+        );
+        let wrong: Fields = [("topic", "a"), ("queueId", "x")].into_iter().collect();
+        assert!(
+            wrong
+                .to_value::<Header>()
+                .unwrap_err()
+                .to_string()
+                .contains("queueId")
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! One file an area; each request is a struct and one `request!` line.

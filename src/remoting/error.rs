@@ -1,0 +1,87 @@
+//! What goes wrong on the way to a peer, and how a handler says no.
+
+use std::time::Duration;
+
+use crate::protocol::{self, codes};
+
+/// A call that brought no success answer.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No connection could be made.
+    #[error("cannot connect to {addr}: {source}")]
+    Connect {
+        /// Whom we dialled.
+        addr: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The connection went away before the answer.
+    #[error("{addr} closed the connection before it answered")]
+    Closed {
+        /// The peer.
+        addr: String,
+    },
+    /// No answer in time.
+    #[error("{addr} did not answer within {after:?}")]
+    TimedOut {
+        /// The peer.
+        addr: String,
+        /// How long we waited.
+        after: Duration,
+    },
+    /// Too many calls wait on this connection already.
+    #[error("too many calls are waiting for {addr}")]
+    Busy {
+        /// The peer.
+        addr: String,
+    },
+    /// The peer answered with a failure code.
+    #[error("{addr} answered {code} {}: {remark}", codes::name(*.code).unwrap_or("?"))]
+    Remote {
+        /// The peer.
+        addr: String,
+        /// Its response code.
+        code: i32,
+        /// Its remark.
+        remark: String,
+    },
+    /// The answer could not be read, or the request could not be written.
+    #[error("{addr}: {source}")]
+    Protocol {
+        /// The peer.
+        addr: String,
+        /// What was malformed.
+        source: protocol::Error,
+    },
+}
+
+/// A handler's "no": the one place where a failure becomes a response code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Response code.
+    pub code: i32,
+    /// Text for the person or client that asked.
+    pub remark: String,
+}
+
+impl Refusal {
+    /// A refusal with code and remark.
+    pub fn new(code: i32, remark: impl Into<String>) -> Self {
+        Self {
+            code,
+            remark: remark.into(),
+        }
+    }
+}
+
+impl From<protocol::Error> for Refusal {
+    fn from(e: protocol::Error) -> Self {
+        Self::new(codes::SYSTEM_ERROR, e.to_string())
+    }
+}
+
+impl From<crate::fields::Error> for Refusal {
+    fn from(e: crate::fields::Error) -> Self {
+        Self::new(codes::SYSTEM_ERROR, e.to_string())
+    }
+}
