@@ -22,4 +22,5 @@ pub mod namesrv;
 pub mod protocol;
 pub mod remoting;
 pub mod store;
+pub mod telemetry;
 pub mod tui;

@@ -1,1 +1,3 @@
+//! The one integration binary; a module per subject.
 
+mod layers;
