@@ -1,10 +1,59 @@
 //! The stored message record: what is appended, and a borrowed view of what was.
+//!
+//! Big endian. A host is 4 or 16 address bytes, by its bit in the system flag, and a port in four more.
+//!
+//! ```text
+//!   0         4      8         12       16    20           28              36       40             48
+//!   | total   | magic | bodyCrc | queueId | flag | queueOffset | physicalOffset | sysFlag | bornTimestamp | ..
+//!   48        56 or 68        +8          +16 or 28      +4                +8
+//!   | bornHost | storeTimestamp | storeHost | reconsumeTimes | preparedOffset | bodyLen i32, body |
+//!   | topicLen i8 (version 1) or i16 (version 2), topic | propertiesLen i16, properties |
+//! ```
+//!
+//! The checksum is the CRC-32 of the stored body with the sign bit cleared. A record never spans files: the rest of
+//! a file is a filler, `i32 rest, i32` [`MAGIC_BLANK`]. Offset words are written by the store, inside its lock.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 
+use super::Error;
 use super::model::SysFlag;
+use super::properties::Properties;
+
+mod batch;
+mod compress;
+
+pub use batch::{BatchItem, encode_batch, parse_batch};
+pub use compress::decompress;
+
+/// Magic of a record with a one-byte topic length.
+pub const MAGIC_V1: u32 = 0xDAA3_20A7;
+/// Magic of a record with a two-byte topic length.
+pub const MAGIC_V2: u32 = 0xDAA3_20AB;
+/// Magic of the filler at the end of a file.
+pub const MAGIC_BLANK: u32 = 0xCBD4_3194;
+/// Bytes of a filler's head; a record must leave as many behind it in its file.
+pub const BLANK_LEN: usize = 8;
+/// Longest properties text, in bytes.
+pub const MAX_PROPERTIES: usize = 32_767;
+/// Longest topic of a version 1 record, in bytes.
+pub const MAX_TOPIC_V1: usize = 127;
+
+const MAGIC: usize = 4;
+const BODY_CRC: usize = MAGIC + 4;
+const QUEUE_ID: usize = BODY_CRC + 4;
+const FLAG: usize = QUEUE_ID + 4;
+const QUEUE_OFFSET: usize = FLAG + 4;
+const PHYSICAL_OFFSET: usize = QUEUE_OFFSET + 8;
+const SYS_FLAG: usize = PHYSICAL_OFFSET + 8;
+const BORN_TIMESTAMP: usize = SYS_FLAG + 4;
+const BORN_HOST: usize = BORN_TIMESTAMP + 8;
+/// Everything but hosts, body, topic and properties, with a one-byte topic length.
+const FIXED: usize = BORN_HOST + 8 + 4 + 8 + 4 + 1 + 2;
+/// Shortest record: two version 4 hosts, nothing else.
+pub const MIN_LEN: usize = FIXED + 16;
 
 /// A message to be appended. The store adds queue offset, physical offset and store time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,3 +81,505 @@ pub struct NewMessage {
     /// Properties in their text form.
     pub properties: String,
 }
+
+/// What can be known of a record before it has a place: made outside the append lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// Bytes of the whole record.
+    pub len: usize,
+    body_crc: u32,
+    magic: u32,
+}
+
+/// What the store decides inside its lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Offset in the queue.
+    pub queue_offset: i64,
+    /// Position in the log.
+    pub physical_offset: i64,
+    /// Store time, ms.
+    pub store_timestamp: i64,
+}
+
+impl NewMessage {
+    /// Checks the lengths, and works out size and checksum.
+    pub fn measure(&self) -> Result<Measured, Error> {
+        let too_long = |what, len: usize, available| Error::Length {
+            what,
+            len: i64::try_from(len).unwrap_or(i64::MAX),
+            available,
+        };
+        if self.topic.is_empty() || self.topic.len() > MAX_PROPERTIES {
+            return Err(too_long("topic", self.topic.len(), MAX_PROPERTIES));
+        }
+        if self.properties.len() > MAX_PROPERTIES {
+            return Err(too_long("properties", self.properties.len(), MAX_PROPERTIES));
+        }
+        let long_topic = self.topic.len() > MAX_TOPIC_V1;
+        let len = FIXED
+            + usize::from(long_topic)
+            + host_len(&self.born_host)
+            + host_len(&self.store_host)
+            + self.topic.len()
+            + self.properties.len();
+        match len.checked_add(self.body.len()) {
+            Some(len) if i32::try_from(len).is_ok() => Ok(Measured {
+                len,
+                body_crc: crc(&self.body),
+                magic: if long_topic { MAGIC_V2 } else { MAGIC_V1 },
+            }),
+            _ => Err(too_long("body", self.body.len(), i32::MAX as usize)),
+        }
+    }
+
+    /// Writes the record.
+    ///
+    /// # Panics
+    ///
+    /// When `out` is not as long as `measured`, or `measured` is of another message.
+    pub fn encode(&self, measured: &Measured, stamp: Stamp, out: &mut [u8]) {
+        assert_eq!(out.len(), measured.len, "the slot has the measured length");
+        let mut sys_flag = self.sys_flag.0 & !(SysFlag::BORN_HOST_V6 | SysFlag::STORE_HOST_V6);
+        if self.born_host.is_ipv6() {
+            sys_flag |= SysFlag::BORN_HOST_V6;
+        }
+        if self.store_host.is_ipv6() {
+            sys_flag |= SysFlag::STORE_HOST_V6;
+        }
+        let mut out = Out(out);
+        out.put(&(measured.len as u32).to_be_bytes());
+        out.put(&measured.magic.to_be_bytes());
+        out.put(&measured.body_crc.to_be_bytes());
+        out.put(&self.queue_id.to_be_bytes());
+        out.put(&self.flag.to_be_bytes());
+        out.put(&stamp.queue_offset.to_be_bytes());
+        out.put(&stamp.physical_offset.to_be_bytes());
+        out.put(&sys_flag.to_be_bytes());
+        out.put(&self.born_timestamp.to_be_bytes());
+        out.host(&self.born_host);
+        out.put(&stamp.store_timestamp.to_be_bytes());
+        out.host(&self.store_host);
+        out.put(&self.reconsume_times.to_be_bytes());
+        out.put(&self.prepared_transaction_offset.to_be_bytes());
+        out.put(&(self.body.len() as u32).to_be_bytes());
+        out.put(&self.body);
+        if measured.magic == MAGIC_V2 {
+            out.put(&(self.topic.len() as u16).to_be_bytes());
+        } else {
+            out.put(&[self.topic.len() as u8]);
+        }
+        out.put(self.topic.as_bytes());
+        out.put(&(self.properties.len() as u16).to_be_bytes());
+        out.put(self.properties.as_bytes());
+        assert!(out.0.is_empty(), "the measure belongs to this message");
+    }
+
+    /// The record in a buffer of its own.
+    pub fn to_vec(&self, stamp: Stamp) -> Result<Vec<u8>, Error> {
+        let measured = self.measure()?;
+        let mut out = vec![0; measured.len];
+        self.encode(&measured, stamp, &mut out);
+        Ok(out)
+    }
+}
+
+/// Writes the filler's head at the start of the `rest` bytes of a file; the others stay as they are.
+///
+/// # Panics
+///
+/// When fewer than [`BLANK_LEN`] bytes are left.
+pub fn encode_blank(rest: &mut [u8]) {
+    let len = (rest.len() as u32).to_be_bytes();
+    rest[..4].copy_from_slice(&len);
+    rest[4..BLANK_LEN].copy_from_slice(&MAGIC_BLANK.to_be_bytes());
+}
+
+/// The checksum of a stored body.
+pub fn crc(body: &[u8]) -> u32 {
+    crc32fast::hash(body) & 0x7FFF_FFFF
+}
+
+fn host_len(host: &SocketAddr) -> usize {
+    if host.is_ipv6() { 20 } else { 8 }
+}
+
+struct Out<'a>(&'a mut [u8]);
+
+impl Out<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let (head, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+
+    fn host(&mut self, host: &SocketAddr) {
+        match host.ip() {
+            IpAddr::V4(ip) => self.put(&ip.octets()),
+            IpAddr::V6(ip) => self.put(&ip.octets()),
+        }
+        self.put(&u32::from(host.port()).to_be_bytes());
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Fewer bytes than the record says, or than any record has.
+    #[error("{available} bytes left of {needed}")]
+    Short {
+        /// Bytes asked for.
+        needed: usize,
+        /// Bytes there.
+        available: usize,
+    },
+    /// Neither a record nor a filler.
+    #[error("bad magic {0:#010x}")]
+    Magic(u32),
+    /// A length word that cannot be.
+    #[error("bad {field} length {value}")]
+    Length {
+        /// Whose length.
+        field: &'static str,
+        /// Its value.
+        value: i64,
+    },
+    /// The parts do not add up to the whole.
+    #[error("parts add up to {parts} bytes, the record says {total}")]
+    Total {
+        /// What the record says.
+        total: usize,
+        /// What the parts need.
+        parts: usize,
+    },
+    /// The body is not the one that was stored.
+    #[error("body checksum is {found:#010x}, the record says {stored:#010x}")]
+    BodyCrc {
+        /// What the record says.
+        stored: u32,
+        /// What the body has.
+        found: u32,
+    },
+    /// A part that cannot have been written so.
+    #[error("bad {0}")]
+    Text(&'static str),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::malformed("message record", fault.to_string())
+    }
+}
+
+/// What begins at a position of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peek {
+    /// A record of this many bytes.
+    Message(usize),
+    /// The filler; its own length word is not to be trusted.
+    Blank,
+}
+
+/// Reads length and magic of what begins here. Needs the first [`BLANK_LEN`] bytes only.
+pub fn peek(bytes: &[u8]) -> Result<Peek, Fault> {
+    let (Some(len), Some(magic)) = (word(bytes, 0), word(bytes, MAGIC)) else {
+        return Err(Fault::Short {
+            needed: BLANK_LEN,
+            available: bytes.len(),
+        });
+    };
+    match magic {
+        MAGIC_V1 | MAGIC_V2 => match usize::try_from(len as i32) {
+            Ok(len) if len >= MIN_LEN => Ok(Peek::Message(len)),
+            _ => Err(Fault::Length {
+                field: "record",
+                value: i64::from(len as i32),
+            }),
+        },
+        MAGIC_BLANK => Ok(Peek::Blank),
+        other => Err(Fault::Magic(other)),
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*word))
+}
+
+/// A record in place. Its lengths were checked when it was made, so the getters cannot fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageView<'a> {
+    bytes: &'a [u8],
+    store_timestamp: usize,
+    reconsume_times: usize,
+    body: &'a [u8],
+    topic: &'a str,
+    properties: &'a [u8],
+}
+
+impl<'a> MessageView<'a> {
+    /// Reads the record at the start of `bytes` and checks all its lengths, the topic, and the end of its
+    /// properties; see [`Self::check_body`] for the checksum.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let total = match peek(bytes)? {
+            Peek::Message(total) => total,
+            Peek::Blank => return Err(Fault::Magic(MAGIC_BLANK)),
+        };
+        let Some(bytes) = bytes.get(..total) else {
+            return Err(Fault::Short {
+                needed: total,
+                available: bytes.len(),
+            });
+        };
+        let mut rest = Rest { bytes, at: MAGIC };
+        let magic = rest.u32()?;
+        rest.at = SYS_FLAG;
+        let sys_flag = SysFlag(rest.u32()? as i32);
+        rest.at = BORN_HOST;
+        rest.take(
+            "born host",
+            if sys_flag.has(SysFlag::BORN_HOST_V6) {
+                20
+            } else {
+                8
+            },
+        )?;
+        let store_timestamp = rest.at;
+        rest.take("store time", 8)?;
+        rest.take(
+            "store host",
+            if sys_flag.has(SysFlag::STORE_HOST_V6) {
+                20
+            } else {
+                8
+            },
+        )?;
+        let reconsume_times = rest.at;
+        rest.take("offsets", 12)?;
+        let body_len = rest.u32()? as i32;
+        let body = rest.take_signed("body", i64::from(body_len))?;
+        let topic_len = if magic == MAGIC_V2 {
+            i64::from(rest.u16()? as i16)
+        } else {
+            i64::from(rest.u8()? as i8)
+        };
+        let topic = rest.take_signed("topic", topic_len)?;
+        let properties_len = rest.u16()? as i16;
+        let properties = rest.take_signed("properties", i64::from(properties_len))?;
+        if rest.at != total {
+            return Err(Fault::Total {
+                total,
+                parts: rest.at,
+            });
+        }
+        // No broker ends a record with NUL: what does was cut short by a lost page.
+        let topic = std::str::from_utf8(topic).map_err(|_| Fault::Text("topic"))?;
+        if topic.is_empty() || topic.contains('\0') {
+            return Err(Fault::Text("topic"));
+        }
+        if properties.last() == Some(&0) {
+            return Err(Fault::Text("properties"));
+        }
+        Ok(Self {
+            bytes,
+            store_timestamp,
+            reconsume_times,
+            body,
+            topic,
+            properties,
+        })
+    }
+
+    /// Reads the record and compares the checksum of its body.
+    pub fn parse_checked(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let view = Self::parse(bytes)?;
+        view.check_body()?;
+        Ok(view)
+    }
+
+    /// Compares the checksum of the body; an empty body has none, as in Java.
+    pub fn check_body(&self) -> Result<(), Fault> {
+        let (stored, found) = (self.body_crc(), crc(self.body));
+        if self.body.is_empty() || stored == found {
+            Ok(())
+        } else {
+            Err(Fault::BodyCrc { stored, found })
+        }
+    }
+
+    fn u32_at(&self, at: usize) -> u32 {
+        word(self.bytes, at).expect("parse() found the fixed part whole")
+    }
+
+    fn i64_at(&self, at: usize) -> i64 {
+        (i64::from(self.u32_at(at)) << 32) | i64::from(self.u32_at(at + 4))
+    }
+
+    fn host_at(&self, at: usize, v6: bool) -> SocketAddr {
+        let (ip, port) = if v6 {
+            let octets = self.bytes[at..].first_chunk::<16>().copied().unwrap_or_default();
+            (IpAddr::V6(Ipv6Addr::from(octets)), self.u32_at(at + 16))
+        } else {
+            (IpAddr::V4(Ipv4Addr::from(self.u32_at(at))), self.u32_at(at + 4))
+        };
+        SocketAddr::new(ip, port as u16)
+    }
+
+    /// The whole record.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Bytes of the whole record.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Which layout it has: [`MAGIC_V1`] or [`MAGIC_V2`].
+    pub fn magic(&self) -> u32 {
+        self.u32_at(MAGIC)
+    }
+
+    /// Stored checksum of the body.
+    pub fn body_crc(&self) -> u32 {
+        self.u32_at(BODY_CRC)
+    }
+
+    /// Queue it is stored in.
+    pub fn queue_id(&self) -> i32 {
+        self.u32_at(QUEUE_ID) as i32
+    }
+
+    /// User flag.
+    pub fn flag(&self) -> i32 {
+        self.u32_at(FLAG) as i32
+    }
+
+    /// Offset in the queue.
+    pub fn queue_offset(&self) -> i64 {
+        self.i64_at(QUEUE_OFFSET)
+    }
+
+    /// Position in the log, as stored.
+    pub fn physical_offset(&self) -> i64 {
+        self.i64_at(PHYSICAL_OFFSET)
+    }
+
+    /// System flag.
+    pub fn sys_flag(&self) -> SysFlag {
+        SysFlag(self.u32_at(SYS_FLAG) as i32)
+    }
+
+    /// Client clock, ms.
+    pub fn born_timestamp(&self) -> i64 {
+        self.i64_at(BORN_TIMESTAMP)
+    }
+
+    /// Client address.
+    pub fn born_host(&self) -> SocketAddr {
+        self.host_at(BORN_HOST, self.sys_flag().has(SysFlag::BORN_HOST_V6))
+    }
+
+    /// Broker clock inside the append lock, ms.
+    pub fn store_timestamp(&self) -> i64 {
+        self.i64_at(self.store_timestamp)
+    }
+
+    /// Broker address.
+    pub fn store_host(&self) -> SocketAddr {
+        self.host_at(
+            self.store_timestamp + 8,
+            self.sys_flag().has(SysFlag::STORE_HOST_V6),
+        )
+    }
+
+    /// How often it was given back.
+    pub fn reconsume_times(&self) -> i32 {
+        self.u32_at(self.reconsume_times) as i32
+    }
+
+    /// Physical offset of the half message, or 0.
+    pub fn prepared_transaction_offset(&self) -> i64 {
+        self.i64_at(self.reconsume_times + 4)
+    }
+
+    /// Body as stored.
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// Body as the application sent it; an error when it does not decompress or passes `limit` bytes.
+    pub fn decoded_body(&self, limit: usize) -> Result<Cow<'a, [u8]>, Error> {
+        match self.sys_flag().compression() {
+            None => Ok(Cow::Borrowed(self.body)),
+            Some(kind) => decompress(kind, self.body, limit).map(Cow::Owned),
+        }
+    }
+
+    /// Topic it is stored under.
+    pub fn topic(&self) -> &'a str {
+        self.topic
+    }
+
+    /// Properties.
+    pub fn properties(&self) -> Properties<'a> {
+        Properties::new(self.properties)
+    }
+
+    /// Its offset id.
+    pub fn offset_id(&self) -> String {
+        super::message_id::offset_id(&self.store_host(), self.physical_offset())
+    }
+}
+
+/// The records of a pull, pop or query answer one after the other; ends after the first fault.
+pub fn records(mut bytes: &[u8]) -> impl Iterator<Item = Result<MessageView<'_>, Fault>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let view = MessageView::parse(bytes);
+        bytes = view.as_ref().map_or(&[], |view| &bytes[view.size()..]);
+        Some(view)
+    })
+}
+
+/// Reads parts one after the other.
+struct Rest<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, field: &'static str, len: usize) -> Result<&'a [u8], Fault> {
+        self.take_signed(field, len as i64)
+    }
+
+    fn take_signed(&mut self, field: &'static str, len: i64) -> Result<&'a [u8], Fault> {
+        let bad = Fault::Length { field, value: len };
+        let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
+        let part = end.and_then(|end| self.bytes.get(self.at..end)).ok_or(bad)?;
+        self.at += part.len();
+        Ok(part)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let part = self.take("fixed part", N)?;
+        Ok(part.first_chunk().copied().unwrap_or([0; N]))
+    }
+
+    fn u8(&mut self) -> Result<u8, Fault> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
