@@ -16,6 +16,7 @@
 pub mod broker;
 pub mod cli;
 pub mod client;
+pub mod config_file;
 pub mod fields;
 pub mod inspect;
 pub mod namesrv;
