@@ -1,1 +1,5 @@
-//! See `lib.rs`.
+//! The command line: grammar, output, exit codes.
+
+pub mod exit;
+pub mod output;
+pub mod time;

@@ -1,0 +1,348 @@
+//! Exit codes, and the one shape in which a failure reaches the operator.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::client::{self, CallError, error::reason};
+use crate::protocol::codes;
+
+macro_rules! exit_codes {
+    ($($name:ident = $code:literal $kind:literal $text:literal;)*) => {
+        $(#[doc = $text] pub const $name: u8 = $code;)*
+        /// Every exit code with its kind and meaning, for the manual.
+        pub const CODES: &[(u8, &str, &str)] = &[$(($code, $kind, $text)),*];
+    };
+}
+
+exit_codes! {
+    DONE = 0 "done" "done; every target succeeded";
+    INTERNAL = 1 "internal" "unexpected internal error";
+    USAGE = 2 "usage" "usage: unknown flag, missing argument, value that does not parse, ambiguous scope";
+    CONNECTION = 3 "connection" "no name server, or a broker that was needed, could be reached";
+    NOT_FOUND = 4 "not_found" "topic, group, broker, cluster, message or key not found";
+    REFUSED = 5 "refused" "permission, access control or authentication";
+    REJECTED = 6 "rejected" "the server rejected the request";
+    PARTIAL = 7 "partial" "some targets succeeded and some failed; stdout shows one row a target";
+    TIMEOUT = 8 "timeout" "timeout, or a stop condition was not reached";
+    PRECONDITION = 9 "precondition" "a safety check was not met; nothing was changed";
+    WARNINGS = 10 "warnings" "a check found warnings";
+    ERRORS = 11 "errors" "a check found errors";
+    UNSUPPORTED = 12 "unsupported" "not supported by this server's version or role";
+    DECLINED = 13 "declined" "not confirmed: the answer was no, or nobody could be asked";
+    INTERRUPTED = 130 "interrupted" "interrupted; the state that was reached is printed";
+}
+
+fn kind(exit: u8) -> &'static str {
+    CODES
+        .iter()
+        .find(|(code, _, _)| *code == exit)
+        .map_or("internal", |(_, kind, _)| kind)
+}
+
+/// A failure with everything that an operator needs to act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Exit code.
+    pub exit: u8,
+    /// What did not work.
+    pub what: String,
+    /// Whom we asked, name and address.
+    pub target: Option<String>,
+    /// Java's name of the request.
+    pub request: Option<String>,
+    /// The server's response code.
+    pub remote_code: Option<i32>,
+    /// The server's remark.
+    pub remark: Option<String>,
+    /// Why this happens.
+    pub why: Option<String>,
+    /// One next command.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a server.
+    pub fn new(exit: u8, what: impl Into<String>) -> Self {
+        Self {
+            exit,
+            what: what.into(),
+            target: None,
+            request: None,
+            remote_code: None,
+            remark: None,
+            why: None,
+            hint: None,
+        }
+    }
+
+    /// Wrong usage.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(USAGE, what)
+    }
+
+    /// Adds why this happens.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Adds the next command.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The lines for a person, without a trailing newline.
+    pub fn text(&self) -> String {
+        let mut out = self.what.clone();
+        if let (Some(target), Some(request)) = (&self.target, &self.request) {
+            let _ = write!(out, "\n       asked {target} for {request}");
+        } else if let Some(target) = &self.target {
+            let _ = write!(out, "\n       asked {target}");
+        }
+        if let Some(code) = self.remote_code {
+            let name = codes::name(code).unwrap_or("unknown code");
+            let _ = write!(out, "\n       answer {code} {name}");
+            if let Some(remark) = self.remark.as_deref().filter(|r| !r.is_empty()) {
+                let _ = write!(out, ": {}", remark.trim().replace('\n', "\n       "));
+            }
+        }
+        if let Some(why) = &self.why {
+            let _ = write!(out, "\n       {why}");
+        }
+        if let Some(hint) = &self.hint {
+            let _ = write!(out, "\n       Try: {hint}");
+        }
+        out
+    }
+
+    /// The same in one line, for a row or a warning.
+    pub fn line(&self) -> String {
+        match (self.remote_code, self.remark.as_deref()) {
+            (Some(code), remark) => {
+                let name = codes::name(code).unwrap_or("?");
+                let remark = remark
+                    .unwrap_or("")
+                    .lines()
+                    .next()
+                    .unwrap_or("")
+                    .trim()
+                    .to_owned();
+                if remark.is_empty() {
+                    format!("{code} {name}")
+                } else {
+                    format!("{code} {name}: {remark}")
+                }
+            }
+            _ => self.what.clone(),
+        }
+    }
+
+    /// `{"kind":…}`, as it stands under `error` and `errors`.
+    pub fn json(&self) -> Value {
+        let mut out = Map::new();
+        out.insert("kind".into(), json!(kind(self.exit)));
+        out.insert("code".into(), json!(self.exit));
+        out.insert("message".into(), json!(self.what));
+        out.insert("remote_code".into(), json!(self.remote_code));
+        out.insert(
+            "remote_code_name".into(),
+            json!(self.remote_code.and_then(codes::name)),
+        );
+        out.insert("remark".into(), json!(self.remark));
+        out.insert("target".into(), json!(self.target));
+        out.insert("request".into(), json!(self.request));
+        out.insert("why".into(), json!(self.why));
+        out.insert("hint".into(), json!(self.hint));
+        Value::Object(out)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<anyhow::Error> for Failure {
+    fn from(e: anyhow::Error) -> Self {
+        Self::new(INTERNAL, format!("{e:#}"))
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(e: std::io::Error) -> Self {
+        Self::new(INTERNAL, e.to_string())
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(e: client::Error) -> Self {
+        Self::from(&e)
+    }
+}
+
+impl From<&client::Error> for Failure {
+    fn from(e: &client::Error) -> Self {
+        use client::Error;
+        match e {
+            Error::NoNameServer { tried } => {
+                let list: Vec<String> = tried
+                    .iter()
+                    .map(|(addr, error)| format!("{addr}: {}", reason(error)))
+                    .collect();
+                Self {
+                    target: None,
+                    ..Self::new(CONNECTION, "no name server could be reached")
+                        .because(list.join("\n       "))
+                        .hint("rmq config test, or name one with --namesrv HOST:PORT")
+                }
+            }
+            Error::Call {
+                request,
+                server,
+                source,
+            } => call(request, &server.to_string(), source),
+            Error::Guarded { request, code } => Self {
+                request: Some((*request).to_owned()),
+                ..Self::new(
+                    PRECONDITION,
+                    format!(
+                        "request {code} {request} can change state and is not sent by a read-only client"
+                    ),
+                )
+            },
+            Error::NotFound {
+                noun,
+                name,
+                searched,
+                similar,
+            } => {
+                let mut failure = Self::new(NOT_FOUND, format!("{noun} \"{name}\" was not found"));
+                if !searched.is_empty() {
+                    failure.what = format!("{} on {searched}", failure.what);
+                }
+                if !similar.is_empty() {
+                    failure.why = Some(format!("Similar: {}.", similar.join(", ")));
+                }
+                failure.hint(format!("rmq {noun} list"))
+            }
+            Error::Ambiguous { what, names } => Self::usage(format!("{what}: {}", names.join(", ")))
+                .because("A change needs one cluster or named brokers.")
+                .hint("--cluster NAME or --broker NAME"),
+            Error::Invalid { .. } => Self::usage(e.to_string()),
+            Error::Answer { server, .. } => Self {
+                target: Some(server.to_string()),
+                ..Self::new(REJECTED, e.to_string())
+            },
+        }
+    }
+}
+
+fn call(request: &str, server: &str, whole: &CallError) -> Failure {
+    let base = |exit, what: String| Failure {
+        target: Some(server.to_owned()),
+        request: Some(request.to_owned()),
+        ..Failure::new(exit, what)
+    };
+    match whole {
+        CallError::Connect { .. } => base(
+            CONNECTION,
+            format!("{server} does not accept connections ({})", reason(whole)),
+        )
+        .because("It may be stopped, or its registered address may not be reachable from here.")
+        .hint("rmq namesrv list; a container's address is mapped with --broker-map FROM=TO"),
+        CallError::Closed { .. } => base(
+            CONNECTION,
+            format!("{server} closed the connection before it answered"),
+        ),
+        CallError::TimedOut { after, .. } => base(
+            CONNECTION,
+            format!("{server} did not answer within {}", super::time::duration(*after)),
+        )
+        .because("It may be overloaded or hanging.")
+        .hint("a longer --timeout"),
+        CallError::Busy { .. } => {
+            base(REJECTED, format!("too many calls are waiting for {server}")).hint("a smaller --parallel")
+        }
+        CallError::Remote { code, remark, .. } => {
+            remote(base(REJECTED, String::new()), *code, remark, server)
+        }
+        CallError::Protocol { source, .. } => base(
+            REJECTED,
+            format!("the answer of {server} could not be read: {source}"),
+        ),
+    }
+}
+
+fn remote(mut failure: Failure, code: i32, remark: &str, server: &str) -> Failure {
+    failure.remote_code = Some(code);
+    failure.remark = Some(remark.trim().to_owned());
+    let (exit, what, why) = match code {
+        codes::SYSTEM_BUSY => (
+            REJECTED,
+            "is too busy",
+            Some("It sheds load; a later attempt may work."),
+        ),
+        codes::REQUEST_CODE_NOT_SUPPORTED => (
+            UNSUPPORTED,
+            "does not support this request",
+            Some("Its version or role lacks it."),
+        ),
+        codes::NO_PERMISSION => (
+            REFUSED,
+            "refused the request",
+            Some(
+                "Servers answer this code for missing rights and for values they guard; the remark tells which.",
+            ),
+        ),
+        codes::TOPIC_NOT_EXIST => (NOT_FOUND, "knows no such topic", None),
+        codes::QUERY_NOT_FOUND => (NOT_FOUND, "found nothing", None),
+        codes::SUBSCRIPTION_GROUP_NOT_EXIST => (NOT_FOUND, "knows no such consumer group", None),
+        codes::CONSUMER_NOT_ONLINE => (NOT_FOUND, "has no client of this group online", None),
+        codes::NO_MESSAGE => (NOT_FOUND, "found no message", None),
+        _ => (REJECTED, "rejected the request", None),
+    };
+    failure.exit = exit;
+    failure.what = format!("{server} {what}");
+    failure.why = why.map(str::to_owned);
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_distinct() {
+        let mut codes: Vec<u8> = CODES.iter().map(|c| c.0).collect();
+        codes.dedup();
+        assert_eq!(codes.len(), CODES.len());
+    }
+
+    #[test]
+    fn a_remote_failure_keeps_code_name_remark_and_server() {
+        let source = CallError::Remote {
+            addr: "127.0.0.1:1".into(),
+            code: 17,
+            remark: "No topic".into(),
+        };
+        let failure = call("GET_TOPIC_CONFIG", "broker-a 127.0.0.1:1", &source);
+        let text = failure.text();
+        for part in [
+            "broker-a 127.0.0.1:1",
+            "GET_TOPIC_CONFIG",
+            "17 TOPIC_NOT_EXIST",
+            "No topic",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        assert_eq!(failure.exit, NOT_FOUND);
+        assert_eq!(failure.json()["remote_code"], 17);
+    }
+}

@@ -1,0 +1,313 @@
+//! One request: guard, address map, deadline, observer. And the choice of a name server.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::Instant;
+
+use super::Client;
+use super::error::{Error, Server, reason};
+use crate::fields::Fields;
+use crate::protocol::frame::Frame;
+use crate::protocol::{Body as _, Request, codes};
+use crate::remoting::CallError;
+
+/// A name server that has not answered in this time gets company: the next one is asked as well.
+const HEDGE: Duration = Duration::from_millis(400);
+
+/// Requests that change nothing, by code. A read-only client sends no other. Not on the list although they look like
+/// reads: 322 refreshes a broker's liveness, 352 creates the group where auto-create is on, and 11 with the commit
+/// bit moves a group (checked where the pull is built).
+const READS: &[i32] = &[
+    11, 12, 14, 21, 26, 28, 29, 30, 31, 32, 33, 38, 43, 45, 101, 105, 106, 201, 202, 203, 204, 206, 208, 219,
+    224, 300, 303, 304, 305, 307, 308, 311, 312, 313, 315, 317, 319, 321, 328, 343, 345, 351, 402, 901, 907,
+    1005, 1006, 1007, 1010, 2003, 3004, 3005, 3009, 3010,
+];
+
+/// The absolute end of an operation, shared by all its requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// That long from now.
+    pub fn after(span: Duration) -> Self {
+        let now = Instant::now();
+        // A century stands for "never" when the sum does not fit.
+        Self(
+            now.checked_add(span)
+                .unwrap_or_else(|| now + Duration::from_secs(3_153_600_000)),
+        )
+    }
+
+    /// What is left of it.
+    pub fn left(&self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+/// One finished request, as an observer is told of it.
+#[derive(Debug)]
+pub struct Observed<'a> {
+    /// Request code.
+    pub code: i32,
+    /// Java's name of the request.
+    pub name: &'static str,
+    /// Whom we asked.
+    pub server: &'a Server,
+    /// How long it took.
+    pub took: Duration,
+    /// Response code, or what went wrong.
+    pub outcome: Result<i32, &'a CallError>,
+}
+
+/// Is told of every request.
+pub type Observer = Box<dyn Fn(&Observed<'_>) + Send + Sync>;
+
+impl Client {
+    /// The end of an operation that begins now, one request's limit away.
+    pub fn deadline(&self) -> Deadline {
+        Deadline::after(self.timeout())
+    }
+
+    /// Calls `server`. Any response code but 0 is an error that carries it.
+    pub async fn call<R: Request>(
+        &self,
+        server: &Server,
+        header: &R,
+        body: R::Body,
+        deadline: Deadline,
+    ) -> Result<(R::Reply, R::ReplyBody), Error> {
+        let answer = self.exchange(server, header, body, deadline).await?;
+        let failed = |source| Error::Call {
+            request: R::NAME,
+            server: server.clone(),
+            source,
+        };
+        if answer.code != codes::SUCCESS {
+            return Err(failed(remote(server, answer)));
+        }
+        let malformed = |source| CallError::Protocol {
+            addr: server.addr.clone(),
+            source,
+        };
+        let header = answer
+            .fields
+            .to_value()
+            .map_err(|e| failed(malformed(e.into())))?;
+        let body = R::ReplyBody::decode(answer.body).map_err(|e| failed(malformed(e)))?;
+        Ok((header, body))
+    }
+
+    /// Calls `server` and gives its answer whatever the code.
+    pub async fn exchange<R: Request>(
+        &self,
+        server: &Server,
+        header: &R,
+        body: R::Body,
+        deadline: Deadline,
+    ) -> Result<Frame, Error> {
+        if self.is_read_only() && !READS.contains(&R::CODE) {
+            return Err(Error::Guarded {
+                request: R::NAME,
+                code: R::CODE,
+            });
+        }
+        let start = Instant::now();
+        let dial = self.options.address_map.dial(&server.addr);
+        let limit = deadline.left();
+        let outcome = match Fields::from_value(header) {
+            Ok(fields) => {
+                let mut frame = Frame::request(R::CODE, fields);
+                frame.body = crate::protocol::frame::join(body.encode());
+                self.pool.exchange(&dial, frame, limit).await
+            }
+            Err(e) => Err(CallError::Protocol {
+                addr: server.addr.clone(),
+                source: e.into(),
+            }),
+        };
+        if let Some(observer) = &self.options.observer {
+            observer(&Observed {
+                code: R::CODE,
+                name: R::NAME,
+                server,
+                took: start.elapsed(),
+                outcome: outcome.as_ref().map(|frame| frame.code),
+            });
+        }
+        outcome.map_err(|source| Error::Call {
+            request: R::NAME,
+            server: server.clone(),
+            source,
+        })
+    }
+
+    /// Asks the name servers, starting with the next one in turn. A dead one is skipped, a slow one gets company,
+    /// and one that says no is believed only when the others cannot do better.
+    pub async fn ask<R>(
+        &self,
+        header: &R,
+        deadline: Deadline,
+    ) -> Result<(Server, R::Reply, R::ReplyBody), Error>
+    where
+        R: Request<Body = ()>,
+    {
+        let servers = self.in_turn();
+        let mut waiting = FuturesUnordered::new();
+        let mut next = servers.into_iter();
+        let (mut tried, mut refused) = (Vec::new(), None);
+        loop {
+            if waiting.is_empty() {
+                let Some(addr) = next.next() else { break };
+                waiting.push(self.ask_one(addr, header, deadline));
+            }
+            let Ok(outcome) = tokio::time::timeout(HEDGE, waiting.next()).await else {
+                if let Some(addr) = next.next() {
+                    waiting.push(self.ask_one(addr, header, deadline));
+                    continue;
+                }
+                // All are asked: wait for the first that answers.
+                match waiting.next().await {
+                    Some(outcome) => {
+                        if let Some(answer) = self.sort_out::<R>(outcome, &mut tried, &mut refused) {
+                            return Ok(answer);
+                        }
+                        continue;
+                    }
+                    None => break,
+                }
+            };
+            if let Some(outcome) = outcome
+                && let Some(answer) = self.sort_out::<R>(outcome, &mut tried, &mut refused)
+            {
+                return Ok(answer);
+            }
+        }
+        Err(refused.unwrap_or(Error::NoNameServer { tried }))
+    }
+
+    /// Asks every name server at once; one result each, in the order of the configuration.
+    pub async fn ask_each<R>(
+        &self,
+        header: &R,
+        deadline: Deadline,
+    ) -> Vec<(String, Result<(R::Reply, R::ReplyBody), Error>)>
+    where
+        R: Request<Body = ()>,
+    {
+        let servers = self.name_servers().to_vec();
+        self.each(servers, |addr| async move {
+            let answer = self.call(&Server::at(&addr), header, (), deadline).await;
+            (addr, answer)
+        })
+        .await
+    }
+
+    /// Runs `work` for every target, at most `parallel` at once; results in the order of the targets.
+    pub async fn each<T, O, F>(&self, targets: Vec<T>, work: impl Fn(T) -> F) -> Vec<O>
+    where
+        F: Future<Output = O>,
+    {
+        futures_util::stream::iter(targets)
+            .map(work)
+            .buffered(self.options.parallel.max(1))
+            .collect()
+            .await
+    }
+
+    async fn ask_one<R>(&self, addr: String, header: &R, deadline: Deadline) -> NameServerAnswer<R>
+    where
+        R: Request<Body = ()>,
+    {
+        let server = Server::at(addr);
+        let answer = self.call(&server, header, (), deadline).await;
+        (server, answer)
+    }
+
+    fn sort_out<R: Request>(
+        &self,
+        (server, answer): NameServerAnswer<R>,
+        tried: &mut Vec<(String, CallError)>,
+        refused: &mut Option<Error>,
+    ) -> Option<(Server, R::Reply, R::ReplyBody)> {
+        match answer {
+            Ok((reply, body)) => return Some((server, reply, body)),
+            Err(e) if e.is_unreachable() => {
+                if let Error::Call { source, .. } = e {
+                    self.mark_dead(&server.addr, &source);
+                    tried.push((server.addr, source));
+                }
+            }
+            Err(e) => {
+                refused.get_or_insert(e);
+            }
+        }
+        None
+    }
+
+    /// Remembers a dead name server for the warning, and for asking it last.
+    pub(super) fn mark_dead(&self, addr: &str, why: &CallError) {
+        self.dead
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(addr.to_owned(), reason(why));
+    }
+
+    /// All name servers, the next in turn first, those known dead last.
+    fn in_turn(&self) -> Vec<String> {
+        let all = self.name_servers();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let start = self.next_name_server.fetch_add(1, Ordering::Relaxed) % all.len();
+        let mut list: Vec<String> = all[start..].iter().chain(&all[..start]).cloned().collect();
+        let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        list.sort_by_key(|addr| dead.contains_key(addr));
+        list
+    }
+}
+
+type NameServerAnswer<R> = (
+    Server,
+    Result<(<R as Request>::Reply, <R as Request>::ReplyBody), Error>,
+);
+
+/// The error of an answer that is not a success.
+pub(super) fn remote(server: &Server, answer: Frame) -> CallError {
+    CallError::Remote {
+        addr: server.addr.clone(),
+        code: answer.code,
+        remark: answer.remark.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::requests as r;
+
+    #[test]
+    fn what_changes_state_is_not_on_the_read_list() {
+        for code in [
+            r::SendMessageV2::CODE,
+            r::SendMessage::CODE,
+            r::UpdateAndCreateTopic::CODE,
+            r::DeleteTopicInBroker::CODE,
+            r::DeleteTopicInNamesrv::CODE,
+            r::UpdateBrokerConfig::CODE,
+            r::UpdateConsumerOffset::CODE,
+            r::HeartBeat::CODE,
+            r::UnregisterClient::CODE,
+            r::WipeWritePermOfBroker::CODE,
+            r::PutKvConfig::CODE,
+            r::UpdateNamesrvConfig::CODE,
+            r::InvokeBrokerToResetOffset::CODE,
+            r::GetSubscriptiongroupConfig::CODE,
+            r::UpdateAndCreateSubscriptiongroup::CODE,
+        ] {
+            assert!(!READS.contains(&code), "{code}");
+        }
+    }
+}
