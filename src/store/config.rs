@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::format::consume_queue;
+use super::format::index::Shape;
+
 /// When an append counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlushDiskType {
@@ -20,13 +23,13 @@ pub enum FlushDiskType {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StoreConfig {
-    /// Root directory of the store.
+    /// Root directory of the store. Read at start.
     pub store_path_root_dir: PathBuf,
-    /// Directory of the commit log; `<root>/commitlog` when absent.
+    /// Directory of the commit log; `<root>/commitlog` when absent. Read at start.
     pub store_path_commit_log: Option<PathBuf>,
-    /// Size of a commit log segment; must match the files on disk.
+    /// Size of a commit log segment; must match the files on disk. Read at start.
     pub mapped_file_size_commit_log: u64,
-    /// Size of a consume queue segment, rounded up to a multiple of 20.
+    /// Size of a consume queue segment, rounded up to a multiple of 20. Read at start.
     pub mapped_file_size_consume_queue: u64,
     /// When an append counts as durable.
     pub flush_disk_type: FlushDiskType,
@@ -34,6 +37,70 @@ pub struct StoreConfig {
     pub max_message_size: usize,
     /// How long a SYNC_FLUSH append waits, ms.
     pub sync_flush_timeout: u64,
+
+    /// How often the commit log is flushed under ASYNC_FLUSH, ms.
+    pub flush_interval_commit_log: u64,
+    /// Dirty pages that make such a flush worth while.
+    pub flush_commit_log_least_pages: u64,
+    /// After this time it is flushed however few there are, ms.
+    pub flush_commit_log_thorough_interval: u64,
+    /// How often the consume queues are flushed, ms.
+    pub flush_interval_consume_queue: u64,
+    /// Dirty pages of a queue that make its flush worth while.
+    pub flush_consume_queue_least_pages: u64,
+    /// After this time all are flushed however few there are, ms.
+    pub flush_consume_queue_thorough_interval: u64,
+
+    /// An append that holds the lock for longer than this makes others be refused as busy, ms.
+    pub os_page_cache_busy_time_out_mills: u64,
+
+    /// How often disk use and expiry are looked at, ms.
+    pub clean_resource_interval: u64,
+    /// Hours of the day (local time, `;` between) at which expired files are deleted.
+    pub delete_when: String,
+    /// How long files are kept, hours.
+    pub file_reserved_time: u64,
+    /// Pause between two deletions of the commit log, ms.
+    pub delete_commit_log_files_interval: u64,
+    /// Most commit log files deleted in one round.
+    pub delete_file_batch_max: usize,
+    /// Used share of the disk, in percent, from which expired files are deleted at any hour (10..=95).
+    pub disk_max_used_space_ratio: u32,
+    /// From which files are deleted before they expire (30..=85).
+    pub disk_space_clean_forcibly_ratio: u32,
+    /// From which writes are refused (35..=90).
+    pub disk_space_warning_level_ratio: u32,
+    /// Whether files may be deleted before they expire.
+    pub clean_file_forcibly_enable: bool,
+
+    /// Whether recovery compares the checksums of bodies.
+    #[serde(rename = "checkCRCOnRecover")]
+    pub check_crc_on_recover: bool,
+
+    /// Most bytes of an answer whose records are in memory.
+    pub max_transfer_bytes_on_message_in_memory: usize,
+    /// Most records of an answer whose records are in memory.
+    pub max_transfer_count_on_message_in_memory: usize,
+    /// Most bytes of an answer whose records must be read from the disk.
+    pub max_transfer_bytes_on_message_in_disk: usize,
+    /// Most records of an answer whose records must be read from the disk.
+    pub max_transfer_count_on_message_in_disk: usize,
+    /// How far behind the end of the log a record is still taken to be in memory: percent of the memory.
+    pub access_message_in_memory_max_ratio: u64,
+    /// Bytes of queue entries looked at for one answer, at 20 an entry.
+    pub max_filter_message_size: usize,
+
+    /// Whether keys are indexed.
+    pub message_index_enable: bool,
+    /// Hash slots of an index file; must match the files on disk. Read at start.
+    pub max_hash_slot_num: u32,
+    /// Items of an index file; must match the files on disk. Read at start.
+    pub max_index_num: u32,
+    /// Most records that a query by key finds.
+    pub max_msgs_num_batch: usize,
+
+    /// Delays of the levels 1, 2, ..: decides the delivery time in the delay topic's queue entries.
+    pub message_delay_level: String,
 }
 
 impl Default for StoreConfig {
@@ -46,6 +113,118 @@ impl Default for StoreConfig {
             flush_disk_type: FlushDiskType::AsyncFlush,
             max_message_size: 4 * 1024 * 1024,
             sync_flush_timeout: 5000,
+            flush_interval_commit_log: 500,
+            flush_commit_log_least_pages: 4,
+            flush_commit_log_thorough_interval: 10_000,
+            flush_interval_consume_queue: 1000,
+            flush_consume_queue_least_pages: 2,
+            flush_consume_queue_thorough_interval: 60_000,
+            os_page_cache_busy_time_out_mills: 1000,
+            clean_resource_interval: 10_000,
+            delete_when: "04".into(),
+            file_reserved_time: 72,
+            delete_commit_log_files_interval: 100,
+            delete_file_batch_max: 10,
+            disk_max_used_space_ratio: 75,
+            disk_space_clean_forcibly_ratio: 85,
+            disk_space_warning_level_ratio: 90,
+            clean_file_forcibly_enable: true,
+            check_crc_on_recover: true,
+            max_transfer_bytes_on_message_in_memory: 256 * 1024,
+            max_transfer_count_on_message_in_memory: 32,
+            max_transfer_bytes_on_message_in_disk: 64 * 1024,
+            max_transfer_count_on_message_in_disk: 8,
+            access_message_in_memory_max_ratio: 40,
+            max_filter_message_size: 16_000,
+            message_index_enable: true,
+            max_hash_slot_num: 5_000_000,
+            max_index_num: 20_000_000,
+            max_msgs_num_batch: 64,
+            message_delay_level: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".into(),
+        }
+    }
+}
+
+impl StoreConfig {
+    /// Where the commit log is.
+    pub fn commit_log_dir(&self) -> PathBuf {
+        self.store_path_commit_log
+            .clone()
+            .filter(|path| !path.as_os_str().is_empty())
+            .unwrap_or_else(|| self.store_path_root_dir.join("commitlog"))
+    }
+
+    /// Where the consume queues are.
+    pub fn consume_queue_dir(&self) -> PathBuf {
+        self.store_path_root_dir.join("consumequeue")
+    }
+
+    /// Where the index files are.
+    pub fn index_dir(&self) -> PathBuf {
+        self.store_path_root_dir.join("index")
+    }
+
+    /// Size of a consume queue segment in whole entries.
+    pub fn consume_queue_segment(&self) -> u64 {
+        consume_queue::segment_size(self.mapped_file_size_consume_queue)
+    }
+
+    /// Shape of an index file.
+    pub fn index_shape(&self) -> Shape {
+        Shape {
+            slots: self.max_hash_slot_num.max(1),
+            items: self.max_index_num.max(2),
+        }
+    }
+
+    /// Delay of each level in ms, the first one for level 1; a level that does not read as a time ends the list.
+    pub fn delay_levels(&self) -> Vec<i64> {
+        self.message_delay_level
+            .split_whitespace()
+            .map_while(|level| {
+                let unit = level.chars().next_back()?;
+                let ms = match unit {
+                    's' => 1000,
+                    'm' => 60_000,
+                    'h' => 3_600_000,
+                    'd' => 86_400_000,
+                    _ => return None,
+                };
+                let count: i64 = level[..level.len() - unit.len_utf8()].parse().ok()?;
+                count.checked_mul(ms)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_delay_levels_are_javas() {
+        let levels = StoreConfig::default().delay_levels();
+        assert_eq!(levels.len(), 18);
+        assert_eq!((levels[0], levels[4], levels[17]), (1000, 60_000, 7_200_000));
+        let odd = StoreConfig {
+            message_delay_level: "2d x 1s".into(),
+            ..StoreConfig::default()
+        };
+        assert_eq!(odd.delay_levels(), [172_800_000]);
+    }
+
+    #[test]
+    fn keys_have_javas_spelling() {
+        let fields = crate::fields::Fields::from_value(&StoreConfig::default()).unwrap();
+        for (key, value) in [
+            ("checkCRCOnRecover", "true"),
+            ("osPageCacheBusyTimeOutMills", "1000"),
+            ("flushDiskType", "ASYNC_FLUSH"),
+            ("mappedFileSizeCommitLog", "1073741824"),
+            ("maxTransferCountOnMessageInMemory", "32"),
+            ("deleteWhen", "04"),
+        ] {
+            assert_eq!(fields.get(key), Some(value), "{key}");
         }
     }
 }

@@ -9,7 +9,14 @@ use bytes::Bytes;
 use crate::protocol::message::NewMessage;
 
 pub mod config;
+pub mod cursor;
+mod disk;
 pub mod error;
+pub mod format;
+mod lock;
+pub mod reader;
+pub mod segments;
+pub mod tables;
 
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;

@@ -1,0 +1,168 @@
+//! What the store asks of the file system beyond reading and writing: reserved space, zeroed tails, synced
+//! directories, and how full a partition is.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::Error;
+
+/// Step of whatever reads or writes a file piece by piece.
+const PIECE: usize = 64 * 1024;
+
+/// Turns a system error into [`Error::Io`].
+pub fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { what, path, source }
+}
+
+/// Reserves blocks for `len` bytes from `at` on, growing the file if need be, so that writing them through a map
+/// cannot meet a full disk. What is there stays as it is; where the file system cannot reserve, zeros are written,
+/// so the range must hold nothing of value.
+pub fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, at, at + len),
+        other => other.map_err(Into::into),
+    }
+}
+
+fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
+    let zeros = vec![0; PIECE];
+    while at < end {
+        let len = PIECE.min(usize::try_from(end - at).unwrap_or(PIECE));
+        file.write_all_at(&zeros[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// Zeroes what is not zero in `at..end`, reading only where the file has data. Returns how far the data reached,
+/// `at` when there was none.
+pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
+    let mut reached = at;
+    let mut piece = vec![0; PIECE];
+    let mut next = at;
+    while next < end {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(next)) {
+            Ok(data) if data < end => data,
+            Ok(_) | Err(Errno::NXIO) => break,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => next,
+            Err(e) => return Err(e.into()),
+        };
+        let len = PIECE.min(usize::try_from(end - data).unwrap_or(PIECE));
+        let len = read_at_most(file, &mut piece[..len], data)?;
+        if len == 0 {
+            break;
+        }
+        if let Some(last) = piece[..len].iter().rposition(|&b| b != 0) {
+            reached = data + last as u64 + 1;
+        }
+        next = data + len as u64;
+    }
+    if reached > at {
+        write_zeros(file, at, reached)?;
+    }
+    Ok(reached)
+}
+
+/// Reads until `out` is full or the file ends.
+pub fn read_at_most(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match file.read_at(&mut out[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+/// Makes created, renamed and deleted names of a directory durable.
+pub fn sync_dir(path: &Path) -> Result<(), Error> {
+    File::open(path)
+        .and_then(|dir| dir.sync_all())
+        .map_err(io_error("flush", path))
+}
+
+/// Creates a directory and its parents.
+pub fn create_dir(path: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(path).map_err(io_error("create", path))
+}
+
+/// Removes a file; that it is gone already is no failure.
+pub fn remove_file(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("delete", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// How full a partition is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Bytes of the partition.
+    pub total: u64,
+    /// Bytes that we may still write.
+    pub available: u64,
+    /// Used share of what we may write to, 0..=1, as `df` counts it.
+    pub ratio: f64,
+}
+
+/// How full the partition of `path` is; of its nearest parent that exists.
+pub fn usage(path: &Path) -> Result<Usage, Error> {
+    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(path);
+    let stat = rustix::fs::statvfs(existing).map_err(|e| io_error("inspect", path)(e.into()))?;
+    let used = stat.f_blocks.saturating_sub(stat.f_bfree);
+    let writable = used + stat.f_bavail;
+    Ok(Usage {
+        total: stat.f_blocks.saturating_mul(stat.f_frsize),
+        available: stat.f_bavail.saturating_mul(stat.f_frsize),
+        ratio: if writable == 0 {
+            0.0
+        } else {
+            used as f64 / writable as f64
+        },
+    })
+}
+
+/// Bytes of physical memory.
+pub fn ram_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_zeroed_and_its_reach_told() {
+        let file = tempfile::tempfile().unwrap();
+        reserve(&file, 0, 300_000).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 300_000);
+        file.write_all_at(b"data", 1000).unwrap();
+        file.write_all_at(b"stale", 200_000).unwrap();
+        assert_eq!(zero_tail(&file, 1004, 300_000).unwrap(), 200_005);
+        assert_eq!(zero_tail(&file, 1004, 300_000).unwrap(), 1004);
+        let mut all = vec![1; 300_000];
+        assert_eq!(read_at_most(&file, &mut all, 0).unwrap(), 300_000);
+        assert_eq!(&all[1000..1004], b"data");
+        assert!(all[1004..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn a_partition_has_a_ratio() {
+        let usage = usage(Path::new("/no/such/directory")).unwrap();
+        assert!(usage.total > 0 && (0.0..=1.0).contains(&usage.ratio));
+        assert!(ram_bytes() > 1 << 20);
+    }
+}

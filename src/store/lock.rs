@@ -1,0 +1,163 @@
+//! The lock that keeps a second broker off a store: a POSIX record lock on the file `lock`, as the Java broker takes
+//! one on its first byte, and a `flock` besides.
+//!
+//! A record lock belongs to the process and is lost when the process closes *any* descriptor of the file. So the file
+//! is opened only here, and a list of held locks answers for a second open within the process.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::io::Errno;
+
+use super::Error;
+use super::disk::io_error;
+
+const CONTENT: &[u8] = b"lock";
+
+/// Device and inode of the locks that this process holds.
+static HELD: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+fn held() -> MutexGuard<'static, Vec<(u64, u64)>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn id(meta: &std::fs::Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// Where the lock of a store is.
+pub fn path(root: &Path) -> PathBuf {
+    root.join("lock")
+}
+
+/// A held lock; dropping it lets others in.
+#[derive(Debug)]
+pub struct StoreLock {
+    id: (u64, u64),
+    _file: File,
+}
+
+impl StoreLock {
+    /// Takes the lock of a store without waiting for it.
+    pub fn take(root: &Path) -> Result<Self, Error> {
+        let path = path(root);
+        let mut held = held();
+        let known = std::fs::metadata(&path).ok().map(|meta| id(&meta));
+        if known.is_some_and(|id| held.contains(&id)) {
+            return Err(Error::Locked { path });
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io_error("open", &path))?;
+        for lock in [flock::<&File>, fcntl_lock::<&File>] {
+            match lock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::AGAIN | Errno::ACCESS) => return Err(Error::Locked { path }),
+                Err(e) => return Err(io_error("lock", &path)(e.into())),
+            }
+        }
+        let meta = file.metadata().map_err(io_error("inspect", &path))?;
+        if meta.len() != CONTENT.len() as u64 {
+            file.set_len(0)
+                .and_then(|()| file.write_all_at(CONTENT, 0))
+                .map_err(io_error("write", &path))?;
+        }
+        let id = id(&meta);
+        held.push(id);
+        Ok(Self { id, _file: file })
+    }
+}
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        held().retain(|id| *id != self.id);
+    }
+}
+
+/// The process that holds a store, as far as this system tells; without opening the lock file.
+pub fn holder(root: &Path) -> Option<u32> {
+    let meta = std::fs::metadata(path(root)).ok()?;
+    if held().contains(&id(&meta)) {
+        return Some(std::process::id());
+    }
+    parse_locks(&std::fs::read_to_string("/proc/locks").ok()?, &meta)
+}
+
+fn parse_locks(text: &str, meta: &std::fs::Metadata) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    text.lines().find_map(|line| {
+        // 1: POSIX  ADVISORY  WRITE 1234 fe:00:5678 0 0
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, _, mode, pid, which) = (
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+            words.next()?,
+        );
+        (kind == "POSIX" && mode == "WRITE" && which == file).then(|| pid.parse().ok())?
+    })
+}
+
+/// Creates the root of a store and the lock in it, with errors that say what to do.
+pub fn prepare_root(root: &Path) -> Result<StoreLock, Error> {
+    if let Err(source) = std::fs::create_dir_all(root) {
+        return Err(Error::Io {
+            what: "create store directory",
+            path: root.to_owned(),
+            source,
+        });
+    }
+    if !root.is_dir() {
+        return Err(Error::Io {
+            what: "use as store directory",
+            path: root.to_owned(),
+            source: io::Error::from(io::ErrorKind::NotADirectory),
+        });
+    }
+    StoreLock::take(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_locked_once_and_free_again_after_the_drop() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = prepare_root(dir.path()).unwrap();
+        assert!(matches!(StoreLock::take(dir.path()), Err(Error::Locked { .. })));
+        assert_eq!(holder(dir.path()), Some(std::process::id()));
+        let listed = std::fs::read_to_string("/proc/locks").unwrap();
+        let meta = std::fs::metadata(path(dir.path())).unwrap();
+        // Some sandboxes show no locks at all.
+        if !listed.is_empty() {
+            assert_eq!(parse_locks(&listed, &meta), Some(std::process::id()));
+        }
+        drop(lock);
+        assert_eq!(holder(dir.path()), None);
+        assert_eq!(std::fs::read(path(dir.path())).unwrap(), CONTENT);
+        assert!(StoreLock::take(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_directory_is_a_clear_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("store");
+        std::fs::write(&root, b"").unwrap();
+        let error = prepare_root(&root).unwrap_err().to_string();
+        assert!(
+            error.contains("store directory") && error.contains("/store"),
+            "{error}"
+        );
+    }
+}

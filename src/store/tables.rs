@@ -1,0 +1,195 @@
+//! The small tables under `config/`: JSON files that are replaced as a whole.
+//!
+//! Saving never leaves a half-written table: temporary file, flush, the old one kept as `.bak`, rename, flush of the
+//! directory. Loading falls back to `.bak`; if neither can be read, that is an error and not an empty table. A table
+//! that was not loaded is never saved, so a tick during start cannot wipe it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Error;
+use super::disk::{create_dir, io_error, sync_dir};
+use crate::protocol::json;
+
+/// One table file.
+#[derive(Debug)]
+pub struct Table {
+    path: PathBuf,
+    /// Whether the file was loaded; also keeps two savers apart.
+    loaded: Mutex<bool>,
+}
+
+impl Table {
+    /// The table at `path`, not loaded yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            loaded: Mutex::new(false),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the table; `None` when there was none yet.
+    pub fn load<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+        let value = load(&self.path)?;
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        Ok(value)
+    }
+
+    /// Replaces the table, in Java's pretty form.
+    pub fn save<T: Serialize>(&self, value: &T) -> Result<(), Error> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*loaded {
+            return Err(io_error("save", &self.path)(io::Error::other(
+                "the table was not loaded",
+            )));
+        }
+        save(&self.path, value)
+    }
+}
+
+/// Reads a table, or its `.bak` when it is missing, empty or damaged; `None` when neither is there.
+pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    load_with(path, |bytes| json::from_slice(bytes).map_err(|e| e.to_string()))
+}
+
+/// Replaces a table, in Java's pretty form.
+pub fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    save_bytes(path, &json::to_vec_pretty(value))
+}
+
+fn backup(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".bak");
+    name.into()
+}
+
+/// [`load`] for a table in any form.
+pub fn load_with<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<Option<T>, Error> {
+    let mut damaged = None;
+    for candidate in [path.to_owned(), backup(path)] {
+        let bytes = match std::fs::read(&candidate) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            bytes => bytes.map_err(io_error("read", &candidate))?,
+        };
+        // A table is never zero bytes long: that is what a power failure leaves of one.
+        let parsed = if bytes.iter().all(|b| *b == 0 || b.is_ascii_whitespace()) {
+            Err("empty".to_owned())
+        } else {
+            parse(&bytes)
+        };
+        match parsed {
+            Ok(value) => {
+                if let Some(damage) = &damaged {
+                    tracing::warn!("{damage}; using {}", candidate.display());
+                }
+                return Ok(Some(value));
+            }
+            Err(reason) => {
+                damaged.get_or_insert(Error::Damaged {
+                    path: candidate,
+                    offset: 0,
+                    reason,
+                });
+            }
+        }
+    }
+    damaged.map_or(Ok(None), Err)
+}
+
+/// [`save`] for a table in any form.
+pub fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    create_dir(dir)?;
+    let temporary = path.with_extension("tmp");
+    File::create(&temporary)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .map_err(io_error("write", &temporary))?;
+    // A link keeps the old table under its name until the new one takes its place.
+    let bak = backup(path);
+    if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
+        let old = path.with_extension("old");
+        let _ = std::fs::remove_file(&old);
+        let kept = std::fs::hard_link(path, &old)
+            .or_else(|_| std::fs::copy(path, &old).map(drop))
+            .and_then(|()| std::fs::rename(&old, &bak));
+        kept.map_err(io_error("write", &bak))?;
+    }
+    std::fs::rename(&temporary, path).map_err(io_error("write", path))?;
+    sync_dir(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &[u8]) -> Result<String, String> {
+        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+        if text.starts_with('{') && text.ends_with('}') {
+            Ok(text.to_owned())
+        } else {
+            Err("not whole".into())
+        }
+    }
+
+    #[test]
+    fn a_table_is_replaced_and_the_old_one_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config/topics.json");
+        assert_eq!(load_with(&path, text).unwrap(), None);
+        save_bytes(&path, b"{1}").unwrap();
+        save_bytes(&path, b"{2}").unwrap();
+        save_bytes(&path, b"{3}").unwrap();
+        assert_eq!(load_with(&path, text).unwrap().unwrap(), "{3}");
+        assert_eq!(std::fs::read(backup(&path)).unwrap(), b"{2}");
+        assert_eq!(std::fs::read_dir(dir.path().join("config")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_damaged_table_falls_back_and_two_damaged_ones_are_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        save_bytes(&path, b"{old}").unwrap();
+        save_bytes(&path, b"{new}").unwrap();
+        for damage in [&b""[..], b"{new", b"\0\0\0", b"\xFF\xFE{}", b"  "] {
+            std::fs::write(&path, damage).unwrap();
+            assert_eq!(load_with(&path, text).unwrap().unwrap(), "{old}", "{damage:?}");
+        }
+        std::fs::write(backup(&path), b"{").unwrap();
+        let error = load_with(&path, text).unwrap_err().to_string();
+        assert!(error.contains("t.json"), "{error}");
+        std::fs::remove_file(backup(&path)).unwrap();
+        assert!(load_with(&path, text).is_err());
+    }
+
+    #[test]
+    fn an_empty_table_does_not_become_the_backup() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        save_bytes(&path, b"{old}").unwrap();
+        save_bytes(&path, b"{new}").unwrap();
+        std::fs::write(&path, b"").unwrap();
+        save_bytes(&path, b"{newest}").unwrap();
+        assert_eq!(std::fs::read(backup(&path)).unwrap(), b"{old}");
+    }
+
+    #[test]
+    fn a_table_that_was_not_loaded_is_not_saved() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = Table::new(dir.path().join("t.json"));
+        assert!(table.save(&1).is_err());
+        assert!(!table.path().exists());
+    }
+}
