@@ -5,54 +5,93 @@
 //! names the field. Booleans follow Java's `Boolean.parseBoolean`: `true` in any case, anything else is false.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::collections::HashSet;
+use std::fmt::{Display, Write as _};
 
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, Visitor};
 use serde::ser::{self, Impossible, Serialize};
 
 /// A flat map of texts in arrival order. On a repeated name the last one wins.
+///
+/// All texts lie in one buffer, so a header of a dozen fields costs two allocations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(Cow<'static, str>, String)>);
+pub struct Fields {
+    /// Name, value, name, value…
+    text: String,
+    /// End of each name and of its value in `text`; a name begins where the value before it ends.
+    ends: Vec<(usize, usize)>,
+}
 
 impl Fields {
     /// An empty map.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self {
+            text: String::new(),
+            ends: Vec::new(),
+        }
     }
 
     /// An empty map with room for `n` entries.
     pub fn with_capacity(n: usize) -> Self {
-        Self(Vec::with_capacity(n))
+        Self {
+            text: String::with_capacity(n * 24),
+            ends: Vec::with_capacity(n),
+        }
     }
 
     /// The text under `name`, if any.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
+        (0..self.ends.len())
             .rev()
-            .find(|(k, _)| k == name)
-            .map(|(_, v)| v.as_str())
+            .map(|i| self.entry(i))
+            .find(|(k, _)| *k == name)
+            .map(|(_, v)| v)
     }
 
     /// Adds an entry; an earlier one of the same name is shadowed.
     pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
-        self.0.push((name.into(), value.into()));
+        self.push_str(&name.into(), &value.into());
+    }
+
+    /// Adds an entry from borrowed texts.
+    pub fn push_str(&mut self, name: &str, value: &str) {
+        self.text.push_str(name);
+        let name_end = self.text.len();
+        self.text.push_str(value);
+        self.ends.push((name_end, self.text.len()));
+    }
+
+    /// Adds an entry whose value is appended by `write`; an error leaves the map as it was.
+    pub fn push_with<E>(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let begin = self.text.len();
+        self.text.push_str(name);
+        let name_end = self.text.len();
+        let written = write(&mut self.text);
+        match written {
+            Ok(()) => self.ends.push((name_end, self.text.len())),
+            Err(_) => self.text.truncate(begin),
+        }
+        written
     }
 
     /// Entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (k.as_ref(), v.as_str()))
+        (0..self.ends.len()).map(|i| self.entry(i))
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.ends.len()
     }
 
     /// True when there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
     }
 
     /// Writes a flat struct (or string map) as texts.
@@ -66,11 +105,55 @@ impl Fields {
     pub fn to_value<T: DeserializeOwned>(&self) -> Result<T, Error> {
         T::deserialize(Reader { fields: self })
     }
+
+    fn entry(&self, i: usize) -> (&str, &str) {
+        let begin = if i == 0 { 0 } else { self.ends[i - 1].1 };
+        let (name_end, value_end) = self.ends[i];
+        (&self.text[begin..name_end], &self.text[name_end..value_end])
+    }
 }
 
 impl<K: Into<Cow<'static, str>>, V: Into<String>> FromIterator<(K, V)> for Fields {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        Self(entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
+        let mut fields = Self::new();
+        for (name, value) in entries {
+            fields.push(name, value);
+        }
+        fields
+    }
+}
+
+/// An integer as decimal text without an allocation.
+#[derive(Debug, Clone, Copy)]
+pub struct Decimal {
+    digits: [u8; 20],
+    begin: usize,
+}
+
+impl Decimal {
+    /// The digits of `value`.
+    pub const fn new(value: i64) -> Self {
+        let mut digits = [0; 20];
+        let mut begin = digits.len();
+        let mut rest = value.unsigned_abs();
+        loop {
+            begin -= 1;
+            digits[begin] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if value < 0 {
+            begin -= 1;
+            digits[begin] = b'-';
+        }
+        Self { digits, begin }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.digits[self.begin..]).unwrap_or_default()
     }
 }
 
@@ -109,11 +192,43 @@ struct Reader<'a> {
 impl<'de> de::Deserializer<'de> for Reader<'de> {
     type Error = Error;
 
+    /// Every entry that no later one of the same name shadows: serde refuses duplicates.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        let mut names = HashSet::with_capacity(self.fields.len());
+        let mut entries: Vec<_> = (0..self.fields.len())
+            .rev()
+            .map(|i| self.fields.entry(i))
+            .filter(|(name, _)| names.insert(*name))
+            .collect();
+        entries.reverse();
         visitor.visit_map(Entries {
-            fields: self.fields,
-            next: 0,
+            entries: entries.into_iter(),
+            current: ("", ""),
         })
+    }
+
+    /// Looks each field up, so entries that nobody asked for cost nothing.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let entries = fields
+            .iter()
+            .filter_map(|name| self.fields.get(name).map(|value| (*name, value)));
+        visitor.visit_map(Entries {
+            entries,
+            current: ("", ""),
+        })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -130,39 +245,33 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        seq tuple tuple_struct map enum identifier ignored_any
     }
 }
 
-struct Entries<'a> {
-    fields: &'a Fields,
-    next: usize,
+/// Names and texts, one after the other.
+struct Entries<'a, I> {
+    entries: I,
+    current: (&'a str, &'a str),
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de, I: Iterator<Item = (&'de str, &'de str)>> MapAccess<'de> for Entries<'de, I> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        // Skip an entry that a later one of the same name shadows: serde refuses duplicates.
-        while let Some((name, _)) = self.fields.0.get(self.next) {
-            if self.fields.0[self.next + 1..]
-                .iter()
-                .all(|(later, _)| later != name)
-            {
-                let key: StrDeserializer<'_, Error> = name.as_ref().into_deserializer();
-                return seed.deserialize(key).map(Some);
-            }
-            self.next += 1;
-        }
-        Ok(None)
+        let Some(entry) = self.entries.next() else {
+            return Ok(None);
+        };
+        self.current = entry;
+        let name: StrDeserializer<'_, Error> = entry.0.into_deserializer();
+        seed.deserialize(name).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let (name, value) = &self.fields.0[self.next];
-        self.next += 1;
+        let (name, value) = self.current;
         seed.deserialize(Text(value)).map_err(|e| match e {
             Error::Other(reason) => Error::Field {
-                name: name.to_string(),
+                name: name.to_owned(),
                 reason,
             },
             named @ Error::Field { .. } => named,
@@ -337,14 +446,27 @@ impl ser::SerializeStruct for Writer<'_> {
     type Error = Error;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        if let Some(text) = value.serialize(TextWriter)? {
-            self.out.push(name, text);
-        }
-        Ok(())
+        self.out.entry_of(name, value)
     }
 
     fn end(self) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+impl Fields {
+    /// Adds an entry unless the value is absent.
+    fn entry_of<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
+        let begin = self.text.len();
+        self.text.push_str(name);
+        let name_end = self.text.len();
+        let present = value.serialize(TextWriter(&mut self.text));
+        if let Ok(true) = present {
+            self.ends.push((name_end, self.text.len()));
+        } else {
+            self.text.truncate(begin);
+        }
+        present.map(drop)
     }
 }
 
@@ -359,15 +481,16 @@ impl ser::SerializeMap for MapWriter<Writer<'_>> {
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.key = key.serialize(TextWriter)?.ok_or_else(flat_only)?;
-        Ok(())
+        self.key.clear();
+        if key.serialize(TextWriter(&mut self.key))? {
+            Ok(())
+        } else {
+            Err(flat_only())
+        }
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        if let Some(text) = value.serialize(TextWriter)? {
-            self.writer.out.push(std::mem::take(&mut self.key), text);
-        }
-        Ok(())
+        self.writer.out.entry_of(&self.key, value)
     }
 
     fn end(self) -> Result<(), Error> {
@@ -375,17 +498,29 @@ impl ser::SerializeMap for MapWriter<Writer<'_>> {
     }
 }
 
-/// One value as text; `None` for an absent option.
-struct TextWriter;
+/// Appends one value as text; false for an absent option.
+struct TextWriter<'a>(&'a mut String);
 
-macro_rules! text {
+macro_rules! decimal {
     ($($method:ident($ty:ty)),* $(,)?) => {
-        $(fn $method(self, v: $ty) -> Result<Option<String>, Error> { Ok(Some(v.to_string())) })*
+        $(fn $method(self, v: $ty) -> Result<bool, Error> {
+            self.0.push_str(Decimal::new(v.into()).as_str());
+            Ok(true)
+        })*
     };
 }
 
-impl ser::Serializer for TextWriter {
-    type Ok = Option<String>;
+macro_rules! display {
+    ($($method:ident($ty:ty)),* $(,)?) => {
+        $(fn $method(self, v: $ty) -> Result<bool, Error> {
+            write!(self.0, "{v}").map_err(ser::Error::custom)?;
+            Ok(true)
+        })*
+    };
+}
+
+impl ser::Serializer for TextWriter<'_> {
+    type Ok = bool;
     type Error = Error;
     type SerializeSeq = Impossible<Self::Ok, Error>;
     type SerializeTuple = Impossible<Self::Ok, Error>;
@@ -395,10 +530,16 @@ impl ser::Serializer for TextWriter {
     type SerializeStruct = Impossible<Self::Ok, Error>;
     type SerializeStructVariant = Impossible<Self::Ok, Error>;
 
-    text! {
-        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
-        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64), serialize_f32(f32),
-        serialize_f64(f64), serialize_char(char), serialize_str(&str),
+    decimal! {
+        serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
+        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32),
+    }
+
+    display! { serialize_bool(bool), serialize_u64(u64), serialize_f32(f32), serialize_f64(f64), serialize_char(char) }
+
+    fn serialize_str(self, v: &str) -> Result<bool, Error> {
+        self.0.push_str(v);
+        Ok(true)
     }
 
     fn serialize_bytes(self, _: &[u8]) -> Result<Self::Ok, Error> {
@@ -406,7 +547,7 @@ impl ser::Serializer for TextWriter {
     }
 
     fn serialize_none(self) -> Result<Self::Ok, Error> {
-        Ok(None)
+        Ok(false)
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Self::Ok, Error> {
@@ -414,11 +555,11 @@ impl ser::Serializer for TextWriter {
     }
 
     fn serialize_unit(self) -> Result<Self::Ok, Error> {
-        Ok(None)
+        Ok(false)
     }
 
     fn serialize_unit_struct(self, _: &'static str) -> Result<Self::Ok, Error> {
-        Ok(None)
+        Ok(false)
     }
 
     fn serialize_unit_variant(
@@ -427,7 +568,8 @@ impl ser::Serializer for TextWriter {
         _: u32,
         variant: &'static str,
     ) -> Result<Self::Ok, Error> {
-        Ok(Some(variant.to_owned()))
+        self.0.push_str(variant);
+        Ok(true)
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(

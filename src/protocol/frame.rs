@@ -2,8 +2,6 @@
 //!
 //! A frame is decoded by its own type byte. We always answer JSON, as a Java 5.3.3 server does, and read both.
 
-use std::borrow::Cow;
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{Chunks, Error, json, model::Language, model::VERSION};
@@ -11,6 +9,8 @@ use crate::fields::Fields;
 
 /// Longest frame in bytes, its own length word included (Java's `NettyDecoder`).
 pub const MAX_FRAME: usize = 16 * 1024 * 1024;
+/// Most bytes that room is made for before they arrive.
+const READ_AHEAD: usize = 64 * 1024;
 /// Flag bit of a response.
 pub const FLAG_RESPONSE: i32 = 1;
 /// Flag bit of a request that wants no answer.
@@ -77,7 +77,7 @@ impl Frame {
         }
         let length = i32::from_be_bytes([input[0], input[1], input[2], input[3]]);
         let total = usize::try_from(length).ok().and_then(|n| n.checked_add(4));
-        let Some(total) = total.filter(|&t| t <= MAX_FRAME && t >= 8) else {
+        let Some(total) = total.filter(|&t| (8..=MAX_FRAME).contains(&t)) else {
             return Err(Error::Length {
                 what: "frame",
                 len: length.into(),
@@ -85,7 +85,8 @@ impl Frame {
             });
         };
         if input.len() < total {
-            input.reserve(total - input.len());
+            // The length may be a lie: grow as bytes arrive, not by what was announced.
+            input.reserve((total - input.len()).min(READ_AHEAD));
             return Ok(None);
         }
         let mut frame = input.split_to(total).freeze();
@@ -128,7 +129,12 @@ impl Frame {
         out.put_u64(0);
         match form {
             HeaderForm::Json => self.write_json(out),
-            HeaderForm::Binary => self.write_binary(out)?,
+            HeaderForm::Binary => {
+                if let Err(e) = self.write_binary(out) {
+                    out.truncate(start);
+                    return Err(e);
+                }
+            }
         }
         let header_length = out.len() - start - 8;
         let length = header_length + 4 + body_length;
@@ -218,20 +224,15 @@ pub fn join(mut chunks: Chunks) -> Bytes {
 }
 
 fn json_header(header: &[u8]) -> Result<Frame, Error> {
-    let raw: json::HeaderText<'_> = json::header(header)?;
-    let fields = raw
-        .ext_fields
-        .into_iter()
-        .map(|(k, v)| (Cow::Owned(k), v))
-        .collect();
+    let header = json::header(header)?;
     Ok(Frame {
-        code: raw.code,
-        language: raw.language,
-        version: raw.version,
-        opaque: raw.opaque,
-        flag: raw.flag,
-        remark: raw.remark.map(Cow::into_owned),
-        fields,
+        code: header.code,
+        language: header.language,
+        version: header.version,
+        opaque: header.opaque,
+        flag: header.flag,
+        remark: header.remark,
+        fields: header.ext_fields,
         body: Bytes::new(),
     })
 }
@@ -253,16 +254,17 @@ fn binary_header(mut header: Bytes) -> Result<Frame, Error> {
     frame.version = header.get_i16().into();
     frame.opaque = header.get_i32();
     frame.flag = header.get_i32();
-    let remark = take_text("remark", &mut header, 4)?;
-    frame.remark = (!remark.is_empty()).then_some(remark);
+    let remark = take("remark", &mut header, 4)?;
+    frame.remark = (!remark.is_empty()).then(|| String::from_utf8_lossy(&remark).into_owned());
     let ext_length = take_length("ext fields", &mut header, 4)?;
     let mut ext = header.split_to(ext_length);
     while !ext.is_empty() {
-        let name = take_text("field name", &mut ext, 2)?;
-        let value = take_text("field value", &mut ext, 4)?;
+        let name = take("field name", &mut ext, 2)?;
+        let value = take("field value", &mut ext, 4)?;
         // Length 0 means null in this form: the field is absent.
         if !value.is_empty() {
-            frame.fields.push(name, value);
+            let (name, value) = (String::from_utf8_lossy(&name), String::from_utf8_lossy(&value));
+            frame.fields.push_str(&name, &value);
         }
     }
     Ok(frame)
@@ -289,11 +291,9 @@ fn take_length(what: &'static str, from: &mut Bytes, width: usize) -> Result<usi
         })
 }
 
-fn take_text(what: &'static str, from: &mut Bytes, width: usize) -> Result<String, Error> {
+/// Reads a length of `width` bytes and as many bytes behind it. Texts that are not UTF-8 get replacement
+/// characters later, as in Java.
+fn take(what: &'static str, from: &mut Bytes, width: usize) -> Result<Bytes, Error> {
     let length = take_length(what, from, width)?;
-    let bytes = from.split_to(length);
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(e) => Err(Error::malformed(what, e.to_string())),
-    }
+    Ok(from.split_to(length))
 }
