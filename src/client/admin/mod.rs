@@ -4,6 +4,7 @@
 pub mod broker;
 pub mod cluster;
 pub mod group;
+pub mod message;
 pub mod topic;
 
 /// `key=value` lines as a server answers a configuration query: nothing in them is escaped.
