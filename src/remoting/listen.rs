@@ -190,7 +190,8 @@ async fn serve<S: Service>(
             }
         },
     };
-    let peer = Peer::new(source, connections.limits.clone(), connections.stopping.clone());
+    let (limits, stopping) = (connections.limits.clone(), connections.stopping.clone());
+    let peer = Peer::new(source, remote, limits, stopping);
     connections.peers().insert(peer.id(), peer.clone());
     let listed = Listed(connections, peer.clone());
     connection::run(service, peer, stream, input).await;

@@ -62,6 +62,8 @@ pub struct Peer {
 struct Shared {
     id: u64,
     remote: SocketAddr,
+    /// The other end of the socket itself: a proxy's when `remote` was announced.
+    socket: SocketAddr,
     language: AtomicU8,
     version: AtomicI32,
     limits: Limits,
@@ -169,12 +171,18 @@ impl Shared {
 
 impl Peer {
     /// A handle for a connection whose task is about to start.
-    pub(super) fn new(remote: SocketAddr, limits: Limits, draining: CancellationToken) -> Self {
+    pub(super) fn new(
+        remote: SocketAddr,
+        socket: SocketAddr,
+        limits: Limits,
+        draining: CancellationToken,
+    ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Self {
             shared: Arc::new(Shared {
                 id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
                 remote,
+                socket,
                 language: AtomicU8::new(Language::default().ordinal()),
                 version: AtomicI32::new(0),
                 limits,
@@ -190,7 +198,7 @@ impl Peer {
 
     /// A peer without a connection, already closed: for running a handler inside the process.
     pub fn detached(remote: SocketAddr) -> Self {
-        let peer = Self::new(remote, Limits::default(), CancellationToken::new());
+        let peer = Self::new(remote, remote, Limits::default(), CancellationToken::new());
         peer.mark_gone();
         peer
     }
@@ -198,6 +206,12 @@ impl Peer {
     /// The other end (the announced source when the PROXY protocol told one).
     pub fn remote(&self) -> SocketAddr {
         self.shared.remote
+    }
+
+    /// The other end of the socket: differs from [`Peer::remote`] behind a proxy. Anyone may announce any source,
+    /// so whoever grants a right by address must find both addresses good.
+    pub fn socket(&self) -> SocketAddr {
+        self.shared.socket
     }
 
     /// A number unique in this process.

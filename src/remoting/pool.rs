@@ -189,7 +189,8 @@ async fn connect<S: Service>(
         }
     };
     listen::set_options(&stream);
-    let peer = Peer::new(stream.peer_addr()?, limits, CancellationToken::new());
+    let remote = stream.peer_addr()?;
+    let peer = Peer::new(remote, remote, limits, CancellationToken::new());
     tokio::spawn(connection::run(service, peer.clone(), stream, BytesMut::new()));
     Ok(peer)
 }

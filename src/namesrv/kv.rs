@@ -1,0 +1,153 @@
+//! The KV store, kept in a JSON file, and the four requests on it. Its best known tenant is the order
+//! configuration of topics.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Namesrv, StartError, check_name};
+use crate::config_file;
+use crate::protocol::body::KvTable;
+use crate::protocol::requests::{
+    DeleteKvConfig, GetKvConfig, GetKvConfigReply, GetKvlistByNamespace, PutKvConfig,
+};
+use crate::protocol::{Json, codes, json};
+use crate::remoting::{Answer, Handled, Peer, Refusal};
+
+/// Namespace of the order configuration: `broker-a:4;broker-b:4` by topic.
+pub(super) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
+/// Most bytes of keys and values together: a namespace must fit into one answer.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+type Table = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The file, as Java writes it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct File {
+    config_table: Table,
+}
+
+/// Values by namespace and key. The lock protects the table and its file together.
+#[derive(Debug)]
+pub(super) struct Kv {
+    path: PathBuf,
+    file: RwLock<File>,
+}
+
+impl Kv {
+    /// Reads the file; one that is not there yet is an empty store.
+    pub(super) fn load(path: PathBuf) -> Result<Self, StartError> {
+        let file = match std::fs::read(&path) {
+            Ok(bytes) if bytes.is_empty() => File::default(),
+            Ok(bytes) => json::from_slice(&bytes).map_err(|source| StartError::Kv {
+                path: path.clone(),
+                source,
+            })?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => File::default(),
+            Err(source) => return Err(StartError::Io { path, source }),
+        };
+        Ok(Self {
+            path,
+            file: RwLock::new(file),
+        })
+    }
+
+    /// One value.
+    pub(super) fn get(&self, namespace: &str, key: &str) -> Option<String> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        file.config_table.get(namespace)?.get(key).cloned()
+    }
+
+    /// All values of a namespace.
+    pub(super) fn namespace(&self, namespace: &str) -> Option<KvTable> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        let table = file.config_table.get(namespace)?.clone();
+        Some(KvTable { table })
+    }
+
+    /// Changes the table: on disk first, so that an answered change is a kept one. Changes are rare and small.
+    fn change(&self, change: impl FnOnce(&mut Table)) -> Result<(), Refusal> {
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = File {
+            config_table: file.config_table.clone(),
+        };
+        change(&mut changed.config_table);
+        if changed.config_table == file.config_table {
+            return Ok(());
+        }
+        let entries = changed.config_table.values().flatten();
+        if entries.map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_BYTES {
+            let text = format!("the KV store may hold {MAX_BYTES} bytes");
+            return Err(Refusal::new(codes::SYSTEM_ERROR, text));
+        }
+        config_file::replace(&self.path, &json::to_vec(&changed))
+            .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
+        *file = changed;
+        Ok(())
+    }
+}
+
+/// Sets one value.
+pub async fn put(role: &Arc<Namesrv>, peer: &Peer, header: PutKvConfig, (): ()) -> Handled<PutKvConfig> {
+    role.may_write(peer)?;
+    let (Some(namespace), Some(key)) = (header.namespace, header.key) else {
+        return Err(Refusal::new(codes::SYSTEM_ERROR, "namespace or key is null"));
+    };
+    check_name("namespace", &namespace)?;
+    check_name("key", &key)?;
+    // Java's map takes a null value, which then reads as absent.
+    let value = header.value.unwrap_or_default();
+    tracing::info!(peer = %peer.remote(), namespace, key, value, "KV set");
+    role.kv
+        .change(|table| drop(table.entry(namespace).or_default().insert(key, value)))?;
+    Ok(Answer::ok((), ()))
+}
+
+/// One value.
+pub async fn get(role: &Arc<Namesrv>, _: &Peer, header: GetKvConfig, (): ()) -> Handled<GetKvConfig> {
+    let (namespace, key) = (header.namespace.as_deref(), header.key.as_deref());
+    let value = namespace.zip(key).and_then(|(n, k)| role.kv.get(n, k));
+    if value.is_some() {
+        return Ok(Answer::ok(GetKvConfigReply { value }, ()));
+    }
+    let (namespace, key) = (namespace.unwrap_or("null"), key.unwrap_or("null"));
+    let remark = format!("No config item, Namespace: {namespace} Key: {key}");
+    Err(Refusal::new(codes::QUERY_NOT_FOUND, remark))
+}
+
+/// Removes one value; success also when there is none.
+pub async fn delete(
+    role: &Arc<Namesrv>,
+    peer: &Peer,
+    header: DeleteKvConfig,
+    (): (),
+) -> Handled<DeleteKvConfig> {
+    role.may_write(peer)?;
+    if let (Some(namespace), Some(key)) = (header.namespace, header.key) {
+        tracing::info!(peer = %peer.remote(), namespace, key, "KV removed");
+        role.kv.change(|table| {
+            if let Some(values) = table.get_mut(&namespace) {
+                values.remove(&key);
+            }
+        })?;
+    }
+    Ok(Answer::ok((), ()))
+}
+
+/// All values of a namespace.
+pub async fn list(
+    role: &Arc<Namesrv>,
+    _: &Peer,
+    header: GetKvlistByNamespace,
+    (): (),
+) -> Handled<GetKvlistByNamespace> {
+    let namespace = header.namespace.as_deref();
+    if let Some(table) = namespace.and_then(|n| role.kv.namespace(n)) {
+        return Ok(Answer::ok((), Json::new(table)));
+    }
+    let remark = format!("No config item, Namespace: {}", namespace.unwrap_or("null"));
+    Err(Refusal::new(codes::QUERY_NOT_FOUND, remark))
+}
