@@ -297,3 +297,6 @@ fn take(what: &'static str, from: &mut Bytes, width: usize) -> Result<Bytes, Err
     let length = take_length(what, from, width)?;
     Ok(from.split_to(length))
 }
+
+#[cfg(test)]
+mod tests;

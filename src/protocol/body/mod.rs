@@ -88,3 +88,6 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 ) -> Result<T, D::Error> {
     Ok(T::deserialize(deserializer).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

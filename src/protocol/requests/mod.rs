@@ -31,3 +31,6 @@ pub use send::*;
 pub use stats::*;
 pub use topic::*;
 pub use transaction::*;
+
+#[cfg(test)]
+mod tests;
