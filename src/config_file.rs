@@ -89,6 +89,9 @@ pub type Limits = &'static [(&'static str, Allowed)];
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigFile {
     path: Option<PathBuf>,
+    /// What the file says.
+    file: Fields,
+    /// That with the overrides.
     entries: Fields,
 }
 
@@ -104,6 +107,7 @@ impl ConfigFile {
             })?;
             entries = parse(path, &bytes)?;
         }
+        let file = entries.clone();
         for text in overrides {
             let (key, value) = text.split_once('=').ok_or_else(|| Error::Syntax {
                 origin: format!("--set {text}"),
@@ -113,6 +117,7 @@ impl ConfigFile {
         }
         Ok(Self {
             path: path.map(Path::to_owned),
+            file,
             entries,
         })
     }
@@ -120,6 +125,11 @@ impl ConfigFile {
     /// The file, if one was given.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// The entries of the file alone, which a change is written back with.
+    pub fn file_entries(&self) -> &Fields {
+        &self.file
     }
 
     /// Every entry, overrides last.

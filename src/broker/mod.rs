@@ -1,1 +1,490 @@
-//! See `lib.rs`.
+//! The broker role: takes messages, hands them out, knows its topics, groups, clients and offsets, and tells the
+//! name servers. Plain handlers over the message store; nothing here blocks on the disk but the store's own threads
+//! and the table writer.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config_file::{self, ConfigFile};
+use crate::protocol::Request;
+use crate::protocol::frame::Frame;
+use crate::protocol::message_id::UniqueKeys;
+use crate::protocol::model::{DataVersion, check_topic};
+use crate::protocol::properties::{self, names};
+use crate::protocol::requests::{LitePullMessage, NotifyConsumerIdsChanged, PullMessage};
+use crate::remoting::{Peer, Reply, Service, listen::Listener, routes};
+use crate::store::{self, MessageStore, StoreConfig};
+
+mod admin;
+mod attributes;
+mod client_requests;
+mod clients;
+mod config;
+mod consume_stats;
+pub mod dispatch;
+mod filter;
+mod groups;
+mod locks;
+mod offset_requests;
+mod offsets;
+mod pull;
+mod query;
+mod register;
+mod runtime_info;
+mod send;
+mod stats;
+mod tables;
+mod topic_requests;
+mod topics;
+
+pub use config::{BrokerConfig, Settings};
+
+/// What Java appends to remarks about missing topics and groups.
+const FAQ: &str = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
+
+/// How long running requests may take to finish at stop, and the name servers to hear of it.
+const STOP_GRACE: Duration = Duration::from_millis(800);
+
+/// Why a broker does not start, or did not stop cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store cannot be opened or closed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// One of the tables beside the store cannot be used.
+    #[error(transparent)]
+    Table(#[from] tables::Error),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] config_file::Error),
+    /// A port cannot be listened on.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+fn bad_value(key: &str, value: &str, allowed: impl Into<String>) -> Error {
+    Error::Config(config_file::Error::Value {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        allowed: allowed.into(),
+    })
+}
+
+/// Epoch milliseconds.
+fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
+}
+
+/// The local date, by which the figures of a day are kept.
+fn today() -> jiff::civil::Date {
+    jiff::tz::TimeZone::system()
+        .to_datetime(jiff::Timestamp::now())
+        .date()
+}
+
+/// A running broker.
+#[derive(Debug)]
+pub struct Broker {
+    /// What a config query shows, and the version of it. Taken by config requests alone.
+    settings: Mutex<(Settings, DataVersion)>,
+    /// What the broker runs with.
+    config: ArcSwap<BrokerConfig>,
+    /// Properties appended to every stored message.
+    suffix: ArcSwap<String>,
+    store: Arc<MessageStore>,
+    topics: topics::Topics,
+    groups: groups::Groups,
+    offsets: offsets::Offsets,
+    clients: clients::Clients,
+    locks: locks::QueueLocks,
+    stats: stats::Stats,
+    registrar: register::Registrar,
+    unique_keys: UniqueKeys,
+    utc_offset_s: i32,
+    /// `brokerIP1:port`, as clients reach it.
+    addr: String,
+    store_host: SocketAddr,
+    listen: SocketAddr,
+    boot_ms: i64,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+/// One of the broker's two ports.
+struct Port {
+    broker: Arc<Broker>,
+    /// Pulls are served on the main port alone.
+    main: bool,
+}
+
+impl Service for Port {
+    async fn handle(self: Arc<Self>, peer: Peer, request: Frame) -> Reply {
+        if !self.main && matches!(request.code, PullMessage::CODE | LitePullMessage::CODE) {
+            return routes::unsupported(&peer, request.code);
+        }
+        dispatch::dispatch(self.broker.clone(), peer, request).await
+    }
+
+    fn closed(self: Arc<Self>, peer: &Peer) {
+        let changed = self.broker.clients.disconnected(peer.id());
+        self.broker.notify(changed);
+    }
+}
+
+impl Broker {
+    /// Opens the store, listens, and begins to register at the name servers.
+    pub async fn start(broker: BrokerConfig, store: StoreConfig) -> Result<Arc<Self>, Error> {
+        Self::start_with(Settings {
+            broker,
+            store,
+            ..Settings::default()
+        })
+        .await
+    }
+
+    /// As [`Self::start`], with settings read from a file.
+    pub async fn start_with(mut settings: Settings) -> Result<Arc<Self>, Error> {
+        if settings.file.is_none() {
+            settings = with_kept_changes(settings)?;
+        }
+        let mut config = config::resolved(settings.broker.clone());
+        for (key, name) in [
+            ("brokerName", &config.broker_name),
+            ("brokerClusterName", &config.broker_cluster_name),
+        ] {
+            check_topic(name).map_err(|e| bad_value(key, name, e.to_string()))?;
+        }
+        let bind: IpAddr = config
+            .bind_address
+            .parse()
+            .map_err(|_| bad_value("bindAddress", &config.bind_address, "an IP address"))?;
+        config.listen_port = free_ports(bind, config.listen_port)?;
+        let listen = SocketAddr::new(bind, config.listen_port);
+        let store_host = resolve(&config.broker_ip1, config.listen_port).await?;
+        settings.broker = config.clone();
+
+        let store_config = settings.store.clone();
+        let opened = tokio::task::spawn_blocking(move || MessageStore::open(store_config));
+        let store = opened.await.map_err(|e| Error::Listen {
+            addr: listen,
+            source: io::Error::other(format!("the store's start was aborted: {e}")),
+        })??;
+        match Self::with_store(settings, config, store.clone(), listen, store_host).await {
+            Ok(broker) => Ok(broker),
+            Err(e) => {
+                let closed = tokio::task::spawn_blocking(move || store.close()).await;
+                if let Ok(Err(e)) = closed {
+                    tracing::error!(error = %e, "store did not close cleanly");
+                }
+                Err(e)
+            }
+        }
+    }
+
+    async fn with_store(
+        settings: Settings,
+        config: BrokerConfig,
+        store: Arc<MessageStore>,
+        listen: SocketAddr,
+        store_host: SocketAddr,
+    ) -> Result<Arc<Self>, Error> {
+        let boot_ms = now_ms();
+        let version = DataVersion {
+            timestamp: boot_ms,
+            ..DataVersion::default()
+        };
+        let broker = Arc::new(Self {
+            topics: topics::Topics::load(store.table_path("topics.json"), &config)?,
+            groups: groups::Groups::load(store.table_path("subscriptionGroup.json"))?,
+            offsets: offsets::Offsets::load(store.table_path("consumerOffset.json"))?,
+            clients: clients::Clients::default(),
+            locks: locks::QueueLocks::default(),
+            stats: stats::Stats::default(),
+            registrar: register::Registrar::new(),
+            unique_keys: UniqueKeys::new(store_host.ip(), std::process::id(), boot_ms as i32),
+            utc_offset_s: jiff::tz::TimeZone::system()
+                .to_offset(jiff::Timestamp::now())
+                .seconds(),
+            addr: format!("{}:{}", config.broker_ip1, config.listen_port),
+            store_host,
+            listen,
+            boot_ms,
+            suffix: ArcSwap::from_pointee(suffix(&config)),
+            config: ArcSwap::from_pointee(config),
+            settings: Mutex::new((settings, version)),
+            store,
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            listeners: Mutex::default(),
+        });
+        for (addr, main) in [
+            (SocketAddr::new(listen.ip(), listen.port() - 2), false),
+            (listen, true),
+        ] {
+            let port = Arc::new(Port {
+                broker: broker.clone(),
+                main,
+            });
+            let listener = Listener::start(addr, port)
+                .await
+                .map_err(|source| Error::Listen { addr, source })?;
+            broker.listeners().push(listener);
+        }
+        broker.spawn_background();
+        tracing::info!("{}", broker.start_line());
+        for (key, value) in &broker
+            .settings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .unknown
+        {
+            tracing::warn!(key, value, "config key has no effect in this version; it is kept");
+        }
+        Ok(broker)
+    }
+
+    /// Where the main port listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// One line that says what runs and what is open to whom.
+    pub fn start_line(&self) -> String {
+        let config = self.config();
+        let store = self.store.config();
+        let name_servers = match config.namesrv_addr.as_str() {
+            "" => "none",
+            list => list,
+        };
+        let reach = if self.listen.ip().is_loopback() {
+            "this machine only"
+        } else {
+            "everyone who can reach these ports"
+        };
+        format!(
+            "broker {} of cluster {} on {} and {} (fast port), announced as {}; store {} ({:?}); name servers {}; \
+             messages and admin requests are open to {reach}, without credentials",
+            config.broker_name,
+            config.broker_cluster_name,
+            self.listen,
+            self.listen.port() - 2,
+            self.addr,
+            store.store_path_root_dir.display(),
+            store.flush_disk_type,
+            name_servers,
+        )
+    }
+
+    /// Leaves the name servers, stops serving, writes the tables and closes the store. Idempotent.
+    pub async fn stop(self: &Arc<Self>) -> Result<(), Error> {
+        self.stopping.cancel();
+        let listeners: Vec<Listener> = std::mem::take(&mut *self.listeners());
+        let serving = async {
+            futures_util::future::join_all(listeners.into_iter().map(|l| l.stop(STOP_GRACE))).await;
+        };
+        tokio::join!(self.unregister(STOP_GRACE), serving);
+        self.tasks.close();
+        if tokio::time::timeout(STOP_GRACE, self.tasks.wait()).await.is_err() {
+            tracing::warn!("background tasks did not end in time");
+        }
+        self.registrar.close();
+        let broker = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let saved = broker
+                .topics
+                .save_always()
+                .and_then(|()| broker.groups.save_always())
+                .and_then(|()| broker.offsets.save_always());
+            // The store is closed even when a table could not be written.
+            broker.store.close()?;
+            saved.map_err(Error::from)
+        })
+        .await
+        .unwrap_or_else(|e| {
+            tracing::error!(error = %e, "stopping was aborted");
+            Ok(())
+        })
+    }
+
+    fn config(&self) -> arc_swap::Guard<Arc<BrokerConfig>> {
+        self.config.load()
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the members of changed groups, where that is wanted.
+    fn notify(&self, changed: clients::Changed) {
+        let config = self.config();
+        if !config.notify_consumer_ids_changed_enable {
+            return;
+        }
+        for (group, peers) in changed {
+            let wanted = self
+                .groups
+                .find_existing(&group)
+                .is_none_or(|g| g.notify_consumer_ids_changed_enable);
+            if !wanted || peers.is_empty() {
+                continue;
+            }
+            let header = NotifyConsumerIdsChanged {
+                consumer_group: group,
+            };
+            for peer in peers {
+                if let Err(e) = peer.oneway(&header, ()) {
+                    tracing::debug!(group = %header.consumer_group, error = %e, "client not told of a change");
+                }
+            }
+        }
+    }
+
+    fn spawn_background(self: &Arc<Self>) {
+        let broker = self.clone();
+        self.every(Duration::from_secs(1), move || {
+            broker.stats.tick(now_ms(), today());
+        });
+        let broker = self.clone();
+        self.every(Duration::from_secs(10), move || {
+            let now = Instant::now();
+            broker.locks.expire(now);
+            let config = broker.config();
+            let after = Duration::from_millis(config.channel_expired_timeout);
+            let pulled_after = Duration::from_millis(config.subscription_expired_timeout);
+            let changed = broker.clients.expire(now, after, pulled_after);
+            broker.notify(changed);
+        });
+        let broker = self.clone();
+        self.tasks.spawn(async move { broker.write_tables().await });
+        let broker = self.clone();
+        self.tasks.spawn(async move { broker.keep_registered().await });
+    }
+
+    /// Runs `work` in a task until the broker stops.
+    fn every(self: &Arc<Self>, period: Duration, work: impl Fn() + Send + 'static) {
+        let stopping = self.stopping.clone();
+        self.tasks.spawn(async move {
+            let mut ticks = tokio::time::interval(period);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while stopping.run_until_cancelled(ticks.tick()).await.is_some() {
+                work();
+            }
+        });
+    }
+
+    /// Saves what changed: topics and groups within a second, offsets at their own pace.
+    async fn write_tables(self: Arc<Self>) {
+        let mut offsets_at = Instant::now();
+        loop {
+            let pause = tokio::time::sleep(Duration::from_secs(1));
+            if self.stopping.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+            let interval = Duration::from_millis(self.config().flush_consumer_offset_interval);
+            let offsets_due = offsets_at.elapsed() >= interval;
+            if offsets_due {
+                offsets_at = Instant::now();
+            }
+            let broker = self.clone();
+            let written = tokio::task::spawn_blocking(move || {
+                broker.topics.save()?;
+                broker.groups.save()?;
+                if offsets_due {
+                    broker.offsets.save()
+                } else {
+                    Ok(())
+                }
+            });
+            match written.await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::error!(error = %e, "a table was not written; it will be tried again"),
+                Err(e) => tracing::error!(error = %e, "writing the tables was aborted"),
+            }
+        }
+    }
+}
+
+/// Properties that every stored message ends with.
+fn suffix(config: &BrokerConfig) -> String {
+    let mut text = String::new();
+    properties::append(&mut text, names::MSG_REGION, &config.region_id);
+    properties::append(
+        &mut text,
+        names::TRACE_ON,
+        if config.trace_on { "true" } else { "false" },
+    );
+    properties::append(&mut text, names::CLUSTER, &config.broker_cluster_name);
+    text
+}
+
+/// The settings with what earlier config updates left beside the store.
+fn with_kept_changes(settings: Settings) -> Result<Settings, Error> {
+    let path = kept_changes(&settings);
+    if !path.exists() {
+        return Ok(settings);
+    }
+    tracing::info!(file = %path.display(), "using the settings that earlier config updates left");
+    Ok(settings.with_kept(&ConfigFile::load(Some(&path), &[])?)?)
+}
+
+/// Where config updates are kept when no file was given.
+fn kept_changes(settings: &Settings) -> std::path::PathBuf {
+    let root: &Path = &settings.store.store_path_root_dir;
+    root.join("config").join("broker.properties")
+}
+
+/// The main port to use: the wanted one if it and the fast port are free, or any such pair for 0.
+fn free_ports(bind: IpAddr, wanted: u16) -> Result<u16, Error> {
+    let try_port = |port: u16| {
+        let addr = SocketAddr::new(bind, port);
+        TcpListener::bind(addr).map_err(|source| Error::Listen { addr, source })
+    };
+    if wanted != 0 {
+        if wanted < 3 {
+            return Err(bad_value("listenPort", &wanted.to_string(), "0 or 3 to 65534"));
+        }
+        try_port(wanted)?;
+        try_port(wanted - 2)?;
+        return Ok(wanted);
+    }
+    let mut last = None;
+    for _ in 0..64 {
+        let main = try_port(0)?;
+        let port = main.local_addr().map_or(0, |addr| addr.port());
+        if port > 3 {
+            match try_port(port - 2) {
+                Ok(_) => return Ok(port),
+                Err(e) => last = Some(e),
+            }
+        }
+    }
+    Err(last.unwrap_or_else(|| bad_value("listenPort", "0", "a port with a free one two below it")))
+}
+
+/// The address that message ids carry.
+async fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, port));
+    }
+    let found = tokio::net::lookup_host((host, port)).await;
+    found
+        .ok()
+        .and_then(|mut all| all.next())
+        .ok_or_else(|| bad_value("brokerIP1", host, "an IP address or a name that resolves to one"))
+}

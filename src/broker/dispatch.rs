@@ -1,0 +1,88 @@
+//! The broker's table of requests. A code that is not here is answered 3.
+
+use crate::protocol::requests::{
+    CheckClientConfig, DeleteSubscriptiongroup, DeleteTopicInBroker, GetAllConsumerOffset,
+    GetAllProducerInfo, GetAllSubscriptiongroupConfig, GetAllTopicConfig, GetBrokerConfig,
+    GetBrokerConsumeStats, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetConsumeStats,
+    GetConsumerConnectionList, GetConsumerListByGroup, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
+    GetProducerConnectionList, GetSubscriptiongroupConfig, GetSystemTopicListFromBroker, GetTopicConfig,
+    GetTopicStatsInfo, HeartBeat, InvokeBrokerToResetOffset, LitePullMessage, LockBatchMq, PullMessage,
+    QueryConsumeQueue, QueryConsumeTimeSpan, QueryConsumerOffset, QueryMessage, QuerySubscriptionByConsumer,
+    QueryTopicConsumeByWho, QueryTopicsByConsumer, SearchOffsetByTimestamp, SendBatchMessage, SendMessage,
+    SendMessageV2, UnlockBatchMq, UnregisterClient, UpdateAndCreateSubscriptiongroup,
+    UpdateAndCreateSubscriptiongroupList, UpdateAndCreateTopic, UpdateAndCreateTopicList,
+    UpdateAndGetGroupForbidden, UpdateBrokerConfig, UpdateConsumerOffset, ViewBrokerStatsData,
+    ViewMessageById,
+};
+use crate::routes;
+
+use super::Broker;
+
+routes! {
+    Broker;
+    SendMessageV2 => send::send_message_v2,
+    SendBatchMessage => send::send_batch,
+    SendMessage => send::send_message,
+    PullMessage => pull::pull_message,
+    LitePullMessage => pull::lite_pull_message,
+    QueryMessage => query::by_key,
+    ViewMessageById => query::by_offset,
+    QueryConsumeQueue => query::consume_queue,
+    QueryConsumerOffset => offset_requests::query,
+    UpdateConsumerOffset => offset_requests::commit,
+    SearchOffsetByTimestamp => offset_requests::by_time,
+    GetMaxOffset => offset_requests::max,
+    GetMinOffset => offset_requests::min,
+    GetEarliestMsgStoretime => offset_requests::earliest_time,
+    GetAllConsumerOffset => offset_requests::all,
+    InvokeBrokerToResetOffset => offset_requests::reset,
+    HeartBeat => client_requests::heartbeat,
+    UnregisterClient => client_requests::unregister,
+    CheckClientConfig => client_requests::check_config,
+    GetConsumerListByGroup => client_requests::consumer_list,
+    LockBatchMq => client_requests::lock,
+    UnlockBatchMq => client_requests::unlock,
+    GetConsumerConnectionList => client_requests::consumer_connection,
+    GetProducerConnectionList => client_requests::producer_connection,
+    GetAllProducerInfo => client_requests::all_producers,
+    UpdateAndCreateTopic => topic_requests::update,
+    UpdateAndCreateTopicList => topic_requests::update_list,
+    DeleteTopicInBroker => topic_requests::delete,
+    GetAllTopicConfig => topic_requests::all,
+    GetTopicConfig => topic_requests::get,
+    GetSystemTopicListFromBroker => topic_requests::system_names,
+    UpdateAndCreateSubscriptiongroup => groups::update,
+    UpdateAndCreateSubscriptiongroupList => groups::update_list,
+    GetAllSubscriptiongroupConfig => groups::all,
+    GetSubscriptiongroupConfig => groups::get,
+    DeleteSubscriptiongroup => groups::delete,
+    UpdateAndGetGroupForbidden => groups::forbidden,
+    GetTopicStatsInfo => consume_stats::topic_stats,
+    GetConsumeStats => consume_stats::consume_stats,
+    GetBrokerConsumeStats => consume_stats::broker_consume_stats,
+    QueryConsumeTimeSpan => consume_stats::time_span,
+    QueryTopicConsumeByWho => consume_stats::groups_of_topic,
+    QueryTopicsByConsumer => consume_stats::topics_of_group,
+    QuerySubscriptionByConsumer => consume_stats::subscription,
+    GetBrokerRuntimeInfo => runtime_info::get,
+    UpdateBrokerConfig => admin::update_config,
+    GetBrokerConfig => admin::get_config,
+    ViewBrokerStatsData => admin::stats_data,
+    GetBrokerHaStatus => admin::ha_status,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_the_one_checked_in() {
+        let mut lines: Vec<String> = ROUTES
+            .iter()
+            .map(|route| format!("{} {} {}\n", route.code, route.name, route.handler))
+            .collect();
+        lines.sort_by_key(|line| line.split(' ').next().and_then(|code| code.parse::<i32>().ok()));
+        let table = lines.concat();
+        assert_eq!(table, include_str!("../../tests/golden/routes-broker.txt"));
+    }
+}

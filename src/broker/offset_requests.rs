@@ -1,0 +1,214 @@
+//! Offsets: a group's (14, 15, 43), a queue's (29 to 32), and their reset (222).
+
+use std::sync::Arc;
+
+use super::Broker;
+use super::config::MAX_QUEUES;
+use crate::protocol::body::{ConsumerOffsets, ResetOffset};
+use crate::protocol::model::MessageQueue;
+use crate::protocol::requests::{
+    Boundary as WireBoundary, GetAllConsumerOffset, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
+    InvokeBrokerToResetOffset, OffsetReply, QueryConsumerOffset, SearchOffsetByTimestamp, TimestampReply,
+    UpdateConsumerOffset,
+};
+use crate::protocol::{Json, codes};
+use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::store::Boundary;
+
+/// 14: where a group stands. A new group of a young, hot queue stands at 0, whatever its clients prefer.
+pub async fn query(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: QueryConsumerOffset,
+    (): (),
+) -> Handled<QueryConsumerOffset> {
+    let (topic, queue_id) = (header.topic.as_str(), header.queue_id);
+    if let Some(offset) = broker.offsets.committed(&header.consumer_group, topic, queue_id)
+        && offset >= 0
+    {
+        return Ok(Answer::ok(OffsetReply { offset }, ()));
+    }
+    let unknown = |remark: &str| Err(Refusal::new(codes::QUERY_NOT_FOUND, remark));
+    if header.set_zero_if_not_found == Some(false) {
+        return unknown("Not found, do not set to zero, maybe this group boot first");
+    }
+    let young = broker.store.min_offset(topic, queue_id) <= 0;
+    if young && broker.store.in_memory(topic, queue_id, 0) {
+        return Ok(Answer::ok(OffsetReply { offset: 0 }, ()));
+    }
+    unknown("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
+}
+
+/// 15: a group commits. Unlike pulls, commits make no group.
+pub async fn commit(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: UpdateConsumerOffset,
+    (): (),
+) -> Handled<UpdateConsumerOffset> {
+    let (group, topic) = (header.consumer_group.as_str(), header.topic.as_str());
+    if !broker.groups.contains(group) {
+        let remark = format!("Group {group} not exist!");
+        return Err(Refusal::new(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    }
+    if !broker.topics.contains(topic) {
+        return Err(Refusal::new(
+            codes::TOPIC_NOT_EXIST,
+            format!("Topic {topic} not exist!"),
+        ));
+    }
+    let illegal = |remark: String| Refusal::new(codes::INVALID_PARAMETER, remark);
+    let queue_id = header
+        .queue_id
+        .ok_or_else(|| illegal(format!("QueueId is null, topic is {topic}")))?;
+    let offset = header
+        .commit_offset
+        .ok_or_else(|| illegal(format!("Offset is null, topic is {topic}")))?;
+    if !(0..MAX_QUEUES).contains(&queue_id) || offset < 0 {
+        return Err(illegal(format!(
+            "queueId[{queue_id}] or offset[{offset}] of topic {topic} is illegal"
+        )));
+    }
+    if broker.offsets.has_reset(group, topic, queue_id) {
+        return Ok(Answer {
+            remark: Some("Offset has been previously reset".into()),
+            ..Answer::ok((), ())
+        });
+    }
+    let step = broker.config().consumer_offset_update_version_step;
+    broker.offsets.commit(group, topic, queue_id, offset, step);
+    Ok(Answer::ok((), ()))
+}
+
+/// 43: everybody's offsets.
+pub async fn all(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    _: GetAllConsumerOffset,
+    (): (),
+) -> Handled<GetAllConsumerOffset> {
+    let body: ConsumerOffsets = broker.offsets.table();
+    Ok(Answer::ok((), Json::new(body)))
+}
+
+/// 29: the offset of a time.
+pub async fn by_time(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: SearchOffsetByTimestamp,
+    (): (),
+) -> Handled<SearchOffsetByTimestamp> {
+    let boundary = match header.boundary_type {
+        WireBoundary::Lower => Boundary::Lower,
+        WireBoundary::Upper => Boundary::Upper,
+    };
+    let offset = broker
+        .store
+        .offset_by_time(&header.topic, header.queue_id, header.timestamp, boundary);
+    Ok(Answer::ok(OffsetReply { offset }, ()))
+}
+
+/// 30: the offset behind the last message that consumers see, or with `committed=false` behind the last append.
+pub async fn max(broker: &Arc<Broker>, _: &Peer, header: GetMaxOffset, (): ()) -> Handled<GetMaxOffset> {
+    let offset = if header.committed {
+        broker.store.max_offset(&header.topic, header.queue_id)
+    } else {
+        broker.store.next_offset(&header.topic, header.queue_id)
+    };
+    Ok(Answer::ok(OffsetReply { offset }, ()))
+}
+
+/// 31
+pub async fn min(broker: &Arc<Broker>, _: &Peer, header: GetMinOffset, (): ()) -> Handled<GetMinOffset> {
+    let offset = broker.store.min_offset(&header.topic, header.queue_id);
+    Ok(Answer::ok(OffsetReply { offset }, ()))
+}
+
+/// 32: the store time of the first message, -1 when there is none.
+pub async fn earliest_time(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: GetEarliestMsgStoretime,
+    (): (),
+) -> Handled<GetEarliestMsgStoretime> {
+    let timestamp = broker.earliest_time(&header.topic, header.queue_id);
+    Ok(Answer::ok(TimestampReply { timestamp }, ()))
+}
+
+/// 222: moves a group to a time or an offset. The broker keeps the reset until the next pull of each queue took it.
+pub async fn reset(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: InvokeBrokerToResetOffset,
+    (): (),
+) -> Handled<InvokeBrokerToResetOffset> {
+    let (group, topic) = (header.group.as_str(), header.topic.as_str());
+    let Some(config) = broker.topics.get(topic) else {
+        return Err(Refusal::new(
+            codes::TOPIC_NOT_EXIST,
+            format!("Topic {topic} does not exist"),
+        ));
+    };
+    if !broker.groups.contains(group) {
+        let remark = format!("Group {group} does not exist");
+        return Err(Refusal::new(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+    }
+    let at_time = |queue_id: i32| {
+        if header.timestamp < 0 {
+            broker.store.max_offset(topic, queue_id)
+        } else {
+            broker
+                .store
+                .offset_by_time(topic, queue_id, header.timestamp, Boundary::Lower)
+        }
+    };
+    let mut places = Vec::new();
+    if header.queue_id >= MAX_QUEUES {
+        let remark = format!("queueId[{}] of topic {topic} is illegal", header.queue_id);
+        return Err(Refusal::new(codes::INVALID_PARAMETER, remark));
+    }
+    if header.queue_id >= 0 {
+        let offset = match header.offset.filter(|&offset| offset != -1) {
+            Some(offset) => {
+                let min = broker.store.min_offset(topic, header.queue_id);
+                let max = broker.store.max_offset(topic, header.queue_id);
+                if offset < min.max(0) || offset > max + 1 {
+                    let remark = format!("Target offset {offset} not in consume queue range [{min}-{max}]");
+                    return Err(Refusal::new(codes::SYSTEM_ERROR, remark));
+                }
+                offset
+            }
+            None => at_time(header.queue_id),
+        };
+        places.push((header.queue_id, offset));
+    } else {
+        places.extend((0..config.read_queue_nums).map(|queue_id| (queue_id, at_time(queue_id))));
+    }
+    if places.is_empty() {
+        return Err(Refusal::new(codes::SYSTEM_ERROR, "No queues to reset."));
+    }
+    let mut body = ResetOffset::default();
+    for (queue_id, offset) in places {
+        tracing::info!(group, topic, queue_id, offset, "offset reset by an admin");
+        broker.offsets.reset(group, topic, queue_id, offset);
+        body.offset_table.insert(broker.queue(topic, queue_id), offset);
+    }
+    Ok(Answer::ok((), Json::new(body)))
+}
+
+impl Broker {
+    /// Store time of a queue's first message, -1 when there is none.
+    pub(super) fn earliest_time(&self, topic: &str, queue_id: i32) -> i64 {
+        let first = self.store.min_offset(topic, queue_id);
+        self.store.store_time(topic, queue_id, first)
+    }
+
+    /// A queue of this broker by its full name.
+    pub(super) fn queue(&self, topic: &str, queue_id: i32) -> MessageQueue {
+        MessageQueue {
+            broker_name: self.config().broker_name.clone(),
+            queue_id,
+            topic: topic.to_owned(),
+        }
+    }
+}

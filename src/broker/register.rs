@@ -1,0 +1,332 @@
+//! Registration at the name servers: the whole table at start and every period, changed topics at once, and the
+//! farewell at stop. All name servers are told in parallel; one that hangs delays nobody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Notify;
+
+use super::Broker;
+use crate::protocol::body::{KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable};
+use crate::protocol::frame::MAX_FRAME;
+use crate::protocol::json;
+use crate::protocol::model::{DataVersion, Perm};
+use crate::protocol::requests::{RegisterBroker, UnregisterBroker};
+use crate::remoting::CallError;
+use crate::remoting::pool::{NoService, Pool};
+
+/// How long a name server may take to answer a registration.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an admin's change waits for the name servers before it is answered.
+const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
+/// The second registration follows the first this soon, as in Java.
+const FIRST_PERIOD: Duration = Duration::from_secs(10);
+/// A body beyond this is split: well below the frame limit, which covers the header too.
+const SPLIT_BYTES: usize = MAX_FRAME / 4;
+
+/// Connections to the name servers and what they were told last.
+#[derive(Debug)]
+pub struct Registrar {
+    pool: Pool<NoService>,
+    wake: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Version of the table at the end of the last whole registration.
+    told: Option<DataVersion>,
+    /// Name servers whose last registration failed, so that a failure is logged once.
+    failing: BTreeSet<String>,
+    /// Name servers told last, to take leave of those that were dropped from the list.
+    servers: Vec<String>,
+}
+
+impl Registrar {
+    /// A registrar that has told nobody yet.
+    pub fn new() -> Self {
+        Self {
+            pool: Pool::new(Arc::new(NoService), Duration::from_secs(3)),
+            wake: Notify::new(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Asks for a whole registration now.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Closes the connections.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs a result when it differs from the name server's last.
+    fn note(&self, server: &str, result: &Result<Option<KvTable>, CallError>) {
+        let mut state = self.state();
+        match result {
+            Ok(_) if state.failing.remove(server) => tracing::info!(server, "registered again"),
+            Ok(_) => {}
+            Err(e) => {
+                if state.failing.insert(server.to_owned()) {
+                    tracing::warn!(server, error = %e, "cannot register at the name server");
+                }
+            }
+        }
+    }
+}
+
+fn server_list(text: &str) -> Vec<String> {
+    text.split([';', ','])
+        .map(str::trim)
+        .filter(|server| !server.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Splits a table into parts whose bodies fit a frame.
+fn parts(topics: BTreeMap<String, TopicConfig>) -> Vec<BTreeMap<String, TopicConfig>> {
+    let bytes: usize = topics.values().map(estimate).sum();
+    let count = bytes / SPLIT_BYTES + 1;
+    if count == 1 {
+        return vec![topics];
+    }
+    let mut parts = vec![BTreeMap::new()];
+    let mut filled = 0;
+    for (name, topic) in topics {
+        let size = estimate(&topic);
+        if filled + size > SPLIT_BYTES && filled > 0 {
+            parts.push(BTreeMap::new());
+            filled = 0;
+        }
+        filled += size;
+        if let Some(part) = parts.last_mut() {
+            part.insert(name, topic);
+        }
+    }
+    parts
+}
+
+/// Upper bound of a topic's share of the body: the fixed keys take about 150 bytes, the name stands twice.
+fn estimate(topic: &TopicConfig) -> usize {
+    let attributes: usize = topic
+        .attributes
+        .iter()
+        .map(|(key, value)| key.len() + value.len() + 8)
+        .sum();
+    220 + 2 * topic.topic_name.len() + attributes
+}
+
+impl Broker {
+    /// Registers the whole table, first at once, then every period and whenever something asks for it.
+    pub(super) async fn keep_registered(self: Arc<Self>) {
+        let mut first = true;
+        loop {
+            let round = self.register_all();
+            if self.stopping.run_until_cancelled(round).await.is_none() {
+                return;
+            }
+            let millis = self.config().register_name_server_period.clamp(10_000, 60_000);
+            let period = if first {
+                FIRST_PERIOD
+            } else {
+                Duration::from_millis(millis)
+            };
+            first = false;
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = tokio::time::sleep(period) => {}
+                () = self.registrar.wake.notified() => {}
+            }
+        }
+    }
+
+    async fn register_all(&self) {
+        let servers = server_list(&self.config().namesrv_addr);
+        let dropped: Vec<String> = {
+            let mut state = self.registrar.state();
+            let old = std::mem::replace(&mut state.servers, servers.clone());
+            old.into_iter().filter(|s| !servers.contains(s)).collect()
+        };
+        self.take_leave(&dropped, TOPIC_TIMEOUT).await;
+
+        let changed = self.registrar.state().told != Some(self.topics.version());
+        let parts = parts(self.topics.map());
+        let mut ordered = KvTable::default();
+        for (i, part) in parts.into_iter().enumerate() {
+            // A name server takes changes only with a new version, so that each part of a split table needs its
+            // own. Parts that change nothing repeat the old one.
+            let version = if i > 0 && changed {
+                self.topics.touch()
+            } else {
+                self.topics.version()
+            };
+            for table in self.tell(&servers, part, version).await.into_iter().flatten() {
+                ordered.table.extend(table.table);
+            }
+        }
+        self.registrar.state().told = Some(self.topics.version());
+        if self.topics.mark_ordered(ordered.table.keys()) {
+            self.registrar.wake();
+        }
+    }
+
+    /// Sends one part of the table to all name servers; returns the order tables they answered.
+    async fn tell(
+        &self,
+        servers: &[String],
+        mut topics: BTreeMap<String, TopicConfig>,
+        version: DataVersion,
+    ) -> Vec<Option<KvTable>> {
+        let allowed = Perm(self.config().broker_permission);
+        if allowed != Perm::READ_WRITE {
+            for topic in topics.values_mut() {
+                topic.perm = topic.perm.and(allowed);
+            }
+        }
+        let body = RegisterBrokerBody {
+            filter_server_list: Vec::new(),
+            topic_config_serialize_wrapper: TopicConfigTable {
+                data_version: version,
+                mapping_data_version: Some(DataVersion {
+                    timestamp: self.boot_ms,
+                    ..DataVersion::default()
+                }),
+                topic_config_table: topics,
+                topic_queue_mapping_detail_map: Some(BTreeMap::new()),
+                topic_queue_mapping_info_map: Some(BTreeMap::new()),
+            },
+        };
+        let body = bytes::Bytes::from(json::to_vec(&body));
+        if body.len() > MAX_FRAME - 64 * 1024 {
+            tracing::error!(bytes = body.len(), "a registration is too large to be sent");
+            return Vec::new();
+        }
+        let header = self.register_header(&body);
+        let calls = servers.iter().map(|server| {
+            let (header, body) = (&header, body.clone());
+            async move {
+                let answer = self.registrar.pool.call(server, header, body, CALL_TIMEOUT).await;
+                let result = answer.map(|(_, table)| table.map(|json| json.value));
+                self.registrar.note(server, &result);
+                result.ok().flatten()
+            }
+        });
+        join_all(calls).await
+    }
+
+    fn register_header(&self, body: &[u8]) -> RegisterBroker {
+        let config = self.config();
+        RegisterBroker {
+            broker_name: config.broker_name.clone(),
+            broker_addr: self.addr.clone(),
+            cluster_name: config.broker_cluster_name.clone(),
+            ha_server_addr: Some(format!("{}:{}", config.broker_ip2, self.listen.port() + 1)),
+            broker_id: config.broker_id,
+            heartbeat_timeout_millis: None,
+            enable_acting_master: Some(false),
+            compressed: false,
+            body_crc32: (crc32fast::hash(body) & 0x7FFF_FFFF) as i32,
+            zone_name: None,
+        }
+    }
+
+    /// Tells the name servers of changed topics alone. The work goes on when the returned future is dropped; it
+    /// resolves when all have answered, or after a few seconds.
+    pub(super) fn register_topics(
+        self: &Arc<Self>,
+        topics: Vec<Arc<TopicConfig>>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let broker = self.clone();
+        let told = self.tasks.spawn(async move {
+            if topics.is_empty() || broker.stopping.is_cancelled() {
+                return;
+            }
+            let servers = server_list(&broker.config().namesrv_addr);
+            let changed = topics
+                .iter()
+                .map(|topic| (topic.topic_name.clone(), TopicConfig::clone(topic)))
+                .collect();
+            for part in parts(changed) {
+                let telling = broker.tell(&servers, part, broker.topics.version());
+                if broker.stopping.run_until_cancelled(telling).await.is_none() {
+                    return;
+                }
+            }
+        });
+        async move {
+            let _ = tokio::time::timeout(TOPIC_TIMEOUT, told).await;
+        }
+    }
+
+    /// Takes leave of every name server.
+    pub(super) async fn unregister(&self, timeout: Duration) {
+        let servers = server_list(&self.config().namesrv_addr);
+        self.take_leave(&servers, timeout).await;
+    }
+
+    async fn take_leave(&self, servers: &[String], timeout: Duration) {
+        let config = self.config.load_full();
+        let header = UnregisterBroker {
+            broker_name: config.broker_name.clone(),
+            broker_addr: self.addr.clone(),
+            cluster_name: config.broker_cluster_name.clone(),
+            broker_id: config.broker_id,
+        };
+        let calls = servers.iter().map(|server| {
+            let header = &header;
+            async move {
+                if let Err(e) = self.registrar.pool.call(server, header, (), timeout).await {
+                    tracing::info!(server, error = %e, "could not take leave of the name server");
+                }
+            }
+        });
+        join_all(calls).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_lists_are_split_and_trimmed() {
+        assert_eq!(server_list(" a:1; b:2 ;;"), ["a:1", "b:2"]);
+        assert!(server_list("").is_empty());
+    }
+
+    #[test]
+    fn seventy_thousand_topics_go_in_parts_that_fit() {
+        let topics: BTreeMap<String, TopicConfig> = (0..70_000)
+            .map(|i| {
+                let name = format!("{i:0>100}");
+                let topic = TopicConfig {
+                    topic_name: name.clone(),
+                    ..TopicConfig::default()
+                };
+                (name, topic)
+            })
+            .collect();
+        let parts = parts(topics.clone());
+        assert!(parts.len() > 1);
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.values().map(estimate).sum::<usize>() <= SPLIT_BYTES)
+        );
+        let joined: BTreeMap<String, TopicConfig> = parts.into_iter().flatten().collect();
+        assert_eq!(joined.len(), topics.len());
+        let one = TopicConfig {
+            topic_name: "t".repeat(100),
+            ..TopicConfig::default()
+        };
+        assert!(json::to_vec(&one).len() + 100 < estimate(&one));
+    }
+}

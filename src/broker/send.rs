@@ -1,0 +1,492 @@
+//! Sends (10, 310, 320): the checks in Java's order, then one append. Nothing is awaited before the append, so
+//! that messages of one connection are stored in the order they came.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+
+use super::topics::{Topics, group_of_retry};
+use super::{Broker, FAQ, now_ms};
+use crate::protocol::body::TopicConfig;
+use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
+use crate::protocol::message_id::offset_id;
+use crate::protocol::model::{DLQ_PREFIX, Perm, SysFlag, TopicFilterType, check_topic};
+use crate::protocol::properties::{self, Properties, names};
+use crate::protocol::requests::{SendBatchMessage, SendMessage, SendMessageReply, SendMessageV2};
+use crate::protocol::{Request, codes};
+use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::store::{AppendError, Appended, Durability};
+
+/// From this client version on (`V3_4_9`) a send to a retry topic may carry its own maximum of retries.
+const VERSION_OWN_MAXIMUM: i32 = 121;
+/// System flag of a topic made by a client in unit mode: the topic itself, or a group's retry topic.
+const UNIT: i32 = 1;
+const UNIT_SUBSCRIPTION: i32 = 2;
+
+/// 10
+pub async fn send_message(
+    broker: &Arc<Broker>,
+    peer: &Peer,
+    header: SendMessage,
+    body: Bytes,
+) -> Handled<SendMessage> {
+    let batch = header.batch;
+    send(broker, peer, header, body, batch).await
+}
+
+/// 310
+pub async fn send_message_v2(
+    broker: &Arc<Broker>,
+    peer: &Peer,
+    header: SendMessageV2,
+    body: Bytes,
+) -> Handled<SendMessageV2> {
+    let batch = header.batch;
+    send(broker, peer, header.into(), body, batch).await
+}
+
+/// 320
+pub async fn send_batch(
+    broker: &Arc<Broker>,
+    peer: &Peer,
+    header: SendBatchMessage,
+    body: Bytes,
+) -> Handled<SendBatchMessage> {
+    send(broker, peer, header.into(), body, true).await
+}
+
+async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
+    broker: &Arc<Broker>,
+    peer: &Peer,
+    header: SendMessage,
+    body: Bytes,
+    batch: bool,
+) -> Handled<R> {
+    let started = Instant::now();
+    let stored = broker.store_sent(peer, header, body, batch);
+    let Stored {
+        appended,
+        count,
+        wait,
+        topic,
+        system,
+        reply,
+    } = stored.inspect_err(|refusal| broker.stats.put_failed(refusal.code == codes::SYSTEM_BUSY))?;
+    let code = match broker.store.durable(&appended, wait).await {
+        Durability::Done => codes::SUCCESS,
+        Durability::FlushTimeout => codes::FLUSH_DISK_TIMEOUT,
+        Durability::FlushFailed => {
+            broker.stats.put_failed(false);
+            let remark = "the flush to disk failed; take the message for lost";
+            return Err(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark));
+        }
+    };
+    let bytes = appended.end - appended.offset;
+    broker
+        .stats
+        .put(&topic.topic_name, system, count, bytes, started.elapsed());
+    Ok(Answer {
+        code,
+        remark: None,
+        header: reply,
+        body: (),
+    })
+}
+
+/// What a send left in the store.
+struct Stored {
+    appended: Appended,
+    count: i64,
+    /// Whether the producer waits for the flush.
+    wait: bool,
+    topic: Arc<TopicConfig>,
+    system: bool,
+    reply: SendMessageReply,
+}
+
+/// What the broker looks for in the properties of a send.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    unique_key: Option<String>,
+    wait: bool,
+    delay_level: bool,
+    timer: bool,
+    half: bool,
+    pop_check: bool,
+}
+
+impl Asked {
+    /// One walk over the text; the last value of a name wins.
+    fn of(text: &str) -> Self {
+        let mut asked = Self {
+            wait: true,
+            ..Self::default()
+        };
+        let mut unique_key = None;
+        for (name, value) in Properties::from(text).iter() {
+            match name {
+                names::UNIQ_KEY => unique_key = Some(value),
+                names::WAIT => asked.wait = value.eq_ignore_ascii_case("true"),
+                names::DELAY => asked.delay_level = value.trim().parse::<i64>().is_ok_and(|level| level > 0),
+                names::TIMER_DELAY_SEC | names::TIMER_DELAY_MS | names::TIMER_DELIVER_MS => {
+                    asked.timer = true;
+                }
+                names::TRAN_MSG => asked.half = value.eq_ignore_ascii_case("true"),
+                names::POP_CK => asked.pop_check = true,
+                _ => {}
+            }
+        }
+        asked.unique_key = unique_key.map(str::to_owned);
+        asked
+    }
+}
+
+impl Broker {
+    /// Checks a send and appends it.
+    fn store_sent(
+        self: &Arc<Self>,
+        peer: &Peer,
+        mut header: SendMessage,
+        body: Bytes,
+        batch: bool,
+    ) -> Result<Stored, Refusal> {
+        if body.is_empty() {
+            return Err(illegal("the message body is empty"));
+        }
+        let mut topic = self.check_send(peer, &header)?;
+        let queue_id = pick_queue(header.queue_id, &topic, peer)?;
+        let dead = self.is_dead_letter(peer, &header)?;
+        if batch && group_of_retry(&header.topic).is_some() {
+            let remark = format!("batch request does not support retry group {}", header.topic);
+            return Err(illegal(remark));
+        }
+        let mut text = std::mem::take(&mut header.properties);
+        let asked = Asked::of(&text);
+        if asked.pop_check {
+            properties::remove(&mut text, names::POP_CK);
+        }
+        let mut stored_in = queue_id;
+        if let Some(group) = dead {
+            let name = format!("{DLQ_PREFIX}{group}");
+            let (dead_letters, new) = self.topics.create_for_group(&name, 1, false, 0);
+            if new {
+                drop(self.register_topics(vec![dead_letters.clone()]));
+            }
+            topic = dead_letters;
+            stored_in = 0;
+            properties::remove(&mut text, names::DELAY);
+            properties::append(&mut text, names::DELAY, "0");
+        } else {
+            self.refuse_what_waits(&asked, header.sys_flag)?;
+        }
+        let multi_tag = topic.topic_filter_type == TopicFilterType::MultiTag;
+        let message = NewMessage {
+            topic: topic.topic_name.clone(),
+            queue_id: stored_in,
+            flag: header.flag,
+            sys_flag: SysFlag(header.sys_flag.0 | if multi_tag { SysFlag::MULTI_TAGS } else { 0 }),
+            born_timestamp: header.born_timestamp,
+            born_host: peer.remote(),
+            store_host: self.store_host,
+            reconsume_times: header.reconsume_times,
+            prepared_transaction_offset: 0,
+            body,
+            properties: text,
+        };
+        let (appended, count, msg_id, unique_key) = if batch {
+            self.append_batch(message, asked.unique_key)?
+        } else {
+            self.append_one(message, asked.unique_key)?
+        };
+        let config = self.config();
+        Ok(Stored {
+            appended,
+            count,
+            wait: asked.wait,
+            system: self.topics.is_system(&topic.topic_name),
+            reply: SendMessageReply {
+                msg_id,
+                queue_id,
+                queue_offset: appended.queue_offset,
+                transaction_id: unique_key,
+                msg_region: Some(config.region_id.clone()),
+                trace_on: Some(config.trace_on),
+                ..SendMessageReply::default()
+            },
+            topic,
+        })
+    }
+
+    /// The checks up to the queue; finds or makes the topic.
+    fn check_send(self: &Arc<Self>, peer: &Peer, header: &SendMessage) -> Result<Arc<TopicConfig>, Refusal> {
+        let config = self.config();
+        if config.start_accept_send_request_time_stamp > 0
+            && now_ms() < config.start_accept_send_request_time_stamp
+        {
+            let until = config.start_accept_send_request_time_stamp;
+            let remark = format!("broker unable to service, until {until}");
+            return Err(Refusal::new(codes::SYSTEM_ERROR, remark));
+        }
+        let topic = header.topic.as_str();
+        let may_write = Perm(config.broker_permission).writable();
+        if !may_write && (config.rmq_check_write_perm || self.topics.is_order(topic)) {
+            let remark = format!("the broker[{}] sending message is forbidden", config.broker_ip1);
+            return Err(Refusal::new(codes::NO_PERMISSION, remark));
+        }
+        check_topic(topic).map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+        if Topics::forbids_sends(topic) {
+            let remark = format!("Sending message to topic[{topic}] is forbidden.");
+            return Err(Refusal::new(codes::NO_PERMISSION, remark));
+        }
+        let found = match self.topics.get(topic) {
+            Some(found) => found,
+            None => self.make_topic(peer, header)?,
+        };
+        if config.rmq_check_write_perm && !found.perm.writable() {
+            let remark = format!("the topic[{topic}] sending message is forbidden");
+            return Err(Refusal::new(codes::NO_PERMISSION, remark));
+        }
+        Ok(found)
+    }
+
+    /// Makes the topic of a send by the template it names, or a group's retry topic.
+    fn make_topic(self: &Arc<Self>, peer: &Peer, header: &SendMessage) -> Result<Arc<TopicConfig>, Refusal> {
+        let topic = header.topic.as_str();
+        let is_retry = group_of_retry(topic).is_some();
+        let sys_flag = match (header.unit_mode, is_retry) {
+            (false, _) => 0,
+            (true, true) => UNIT_SUBSCRIPTION,
+            (true, false) => UNIT,
+        };
+        let config = self.config();
+        let queues = header.default_topic_queue_nums;
+        let made = self
+            .topics
+            .create_like(topic, &header.default_topic, queues, sys_flag, &config)
+            .or_else(|| is_retry.then(|| self.topics.create_for_group(topic, 1, false, sys_flag)));
+        let Some((made, new)) = made else {
+            tracing::debug!(topic, producer = %peer.remote(), template = %header.default_topic,
+                "send to a missing topic refused");
+            let remark = format!("topic[{topic}] not exist, apply first please!{FAQ}");
+            return Err(Refusal::new(codes::TOPIC_NOT_EXIST, remark));
+        };
+        if new {
+            // The name servers are told beside the append, not before it.
+            drop(self.register_topics(vec![made.clone()]));
+        }
+        Ok(made)
+    }
+
+    /// The group whose dead letter this send to a retry topic is, if it is one: retried too often, or of an ordered
+    /// group, which gives a message back only after its last try.
+    fn is_dead_letter(&self, peer: &Peer, header: &SendMessage) -> Result<Option<String>, Refusal> {
+        let Some(group) = group_of_retry(&header.topic) else {
+            return Ok(None);
+        };
+        let Some(found) = self.groups.find(group, &self.config()) else {
+            let remark = format!("subscription group not exist, {group} {FAQ}");
+            return Err(Refusal::new(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
+        };
+        let own = header
+            .max_reconsume_times
+            .filter(|_| peer.version() >= VERSION_OWN_MAXIMUM);
+        let most = own.unwrap_or(found.retry_max_times);
+        let dead = header.reconsume_times > most || self.locks.any_held(group, Instant::now());
+        Ok(dead.then(|| group.to_owned()))
+    }
+
+    /// Messages that would have to wait in the broker are refused: this version would store and never deliver them.
+    fn refuse_what_waits(&self, asked: &Asked, sys_flag: SysFlag) -> Result<(), Refusal> {
+        let config = self.config();
+        let transaction = sys_flag.transaction();
+        let prepared =
+            transaction == SysFlag::TRANSACTION_PREPARED || transaction == SysFlag::TRANSACTION_ROLLBACK;
+        if asked.half || prepared {
+            let remark = format!(
+                "the broker[{}] sending transaction message is forbidden: this version does not support them",
+                config.broker_ip1
+            );
+            return Err(Refusal::new(codes::NO_PERMISSION, remark));
+        }
+        if asked.delay_level {
+            return Err(illegal("delayed messages are not supported by this version"));
+        }
+        if asked.timer {
+            let remark = "accurate timer message is not enabled, timerWheelEnable is false";
+            return Err(Refusal::new(codes::SYSTEM_ERROR, remark));
+        }
+        Ok(())
+    }
+
+    fn append_one(&self, mut message: NewMessage, key: Option<String>) -> Result<Placed, Refusal> {
+        let key = key.unwrap_or_else(|| {
+            let key = self.unique_keys.next(now_ms(), self.utc_offset_s);
+            properties::append(&mut message.properties, names::UNIQ_KEY, &key);
+            key
+        });
+        properties::append_all(&mut message.properties, &self.suffix.load());
+        let appended = self.store.append(&message).map_err(|e| self.refusal(e))?;
+        let msg_id = offset_id(&self.store_host, appended.offset);
+        Ok((appended, 1, msg_id, Some(key)))
+    }
+
+    /// Stores every item with its own properties, the batch's behind them: Java's consumers then see the batch's
+    /// unique key on each.
+    fn append_batch(&self, batch: NewMessage, key: Option<String>) -> Result<Placed, Refusal> {
+        if batch.body.len() > self.store.config().max_message_size {
+            return Err(self.refusal(AppendError::Illegal(String::new())));
+        }
+        let items = parse_batch(&batch.body)?;
+        if items.is_empty() {
+            return Err(illegal("the batch is empty"));
+        }
+        let mut shared = batch.properties.clone();
+        properties::append_all(&mut shared, &self.suffix.load());
+        let messages: Vec<NewMessage> = items
+            .into_iter()
+            .map(|item| {
+                let mut text = item.properties;
+                properties::append_all(&mut text, &shared);
+                NewMessage {
+                    topic: batch.topic.clone(),
+                    flag: item.flag,
+                    body: item.body,
+                    properties: text,
+                    ..batch
+                }
+            })
+            .collect();
+        let count = messages.len() as i64;
+        let (appended, offsets) = self.store.append_batch(&messages).map_err(|e| self.refusal(e))?;
+        let ids: Vec<String> = offsets
+            .iter()
+            .map(|&offset| offset_id(&self.store_host, offset))
+            .collect();
+        Ok((appended, count, ids.join(","), key))
+    }
+
+    /// A refused append as Java answers it.
+    fn refusal(&self, error: AppendError) -> Refusal {
+        match error {
+            AppendError::Illegal(_) => illegal(format!(
+                "the message is illegal, maybe msg body or properties length not matched. msg body length limit \
+                 {}B, msg properties length limit {}KB.",
+                self.store.config().max_message_size,
+                (MAX_PROPERTIES + 1) / 1024
+            )),
+            AppendError::NotWritable(reason) => Refusal::new(
+                codes::SERVICE_NOT_AVAILABLE,
+                format!("service not available now. {reason}"),
+            ),
+            AppendError::Busy => Refusal::new(
+                codes::SYSTEM_BUSY,
+                "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+            ),
+            AppendError::CreateFailed(reason) => Refusal::new(
+                codes::SYSTEM_ERROR,
+                format!("create mapped file failed, server is busy or broken. {reason}"),
+            ),
+        }
+    }
+}
+
+/// Place, number of records, message id and unique key of what was appended.
+type Placed = (Appended, i64, String, Option<String>);
+
+fn illegal(remark: impl Into<String>) -> Refusal {
+    Refusal::new(codes::MESSAGE_ILLEGAL, remark)
+}
+
+/// The queue asked for, or any writable one when none was. A queue between the write and the read count stays
+/// open, since a topic is shrunk that way.
+fn pick_queue(wanted: i32, topic: &TopicConfig, peer: &Peer) -> Result<i32, Refusal> {
+    if wanted < topic.write_queue_nums.max(topic.read_queue_nums) {
+        if wanted >= 0 {
+            return Ok(wanted);
+        }
+        if topic.write_queue_nums > 0 {
+            let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
+            // The low digits of the clock spread well enough over queues.
+            return Ok((nanos / 128 % topic.write_queue_nums as u32) as i32);
+        }
+    }
+    let remark = format!(
+        "request queueId[{wanted}] is illegal, TopicConfig [topicName={}, readQueueNums={}, writeQueueNums={}, \
+         perm={}, topicFilterType={}, topicSysFlag={}, order={}, attributes={:?}] Producer: {}",
+        topic.topic_name,
+        topic.read_queue_nums,
+        topic.write_queue_nums,
+        topic.perm,
+        match topic.topic_filter_type {
+            TopicFilterType::SingleTag => "SINGLE_TAG",
+            TopicFilterType::MultiTag => "MULTI_TAG",
+        },
+        topic.topic_sys_flag,
+        topic.order,
+        topic.attributes,
+        peer.remote(),
+    );
+    Err(Refusal::new(codes::INVALID_PARAMETER, remark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(pairs: &[(&str, &str)]) -> String {
+        let mut text = String::new();
+        for (name, value) in pairs {
+            properties::append(&mut text, name, value);
+        }
+        text
+    }
+
+    #[test]
+    fn the_last_value_of_a_property_counts() {
+        let asked = Asked::of(&text(&[("UNIQ_KEY", "A"), ("WAIT", "false"), ("UNIQ_KEY", "B")]));
+        assert_eq!(asked.unique_key.as_deref(), Some("B"));
+        assert!(!asked.wait);
+        assert!(Asked::of("").wait, "absent means true");
+    }
+
+    #[test]
+    fn what_waits_is_noticed() {
+        assert!(!Asked::of(&text(&[("DELAY", "0")])).delay_level);
+        assert!(Asked::of(&text(&[("DELAY", "3")])).delay_level);
+        assert!(Asked::of(&text(&[("TIMER_DELIVER_MS", "1")])).timer);
+        assert!(Asked::of(&text(&[("TRAN_MSG", "true")])).half);
+        assert!(!Asked::of(&text(&[("TRAN_MSG", "false")])).half);
+        assert!(Asked::of(&text(&[("POP_CK", "x")])).pop_check);
+    }
+
+    #[test]
+    fn queues_between_write_and_read_count_stay_open() {
+        let peer = Peer::detached("127.0.0.1:1".parse().unwrap());
+        let topic = TopicConfig {
+            topic_name: "t".into(),
+            read_queue_nums: 4,
+            write_queue_nums: 2,
+            ..TopicConfig::default()
+        };
+        for queue in 0..4 {
+            assert_eq!(pick_queue(queue, &topic, &peer), Ok(queue));
+        }
+        for _ in 0..50 {
+            assert!((0..2).contains(&pick_queue(-1, &topic, &peer).unwrap()));
+        }
+        let refused = pick_queue(4, &topic, &peer).unwrap_err();
+        assert_eq!(refused.code, codes::INVALID_PARAMETER);
+        assert!(
+            refused
+                .remark
+                .starts_with("request queueId[4] is illegal, TopicConfig [topicName=t,")
+        );
+        assert!(refused.remark.ends_with("Producer: 127.0.0.1:1"));
+        let closed = TopicConfig {
+            write_queue_nums: 0,
+            ..topic
+        };
+        assert!(pick_queue(-1, &closed, &peer).is_err());
+    }
+}
