@@ -137,7 +137,7 @@ pub async fn query_version(
     role: &Arc<Namesrv>,
     peer: &Peer,
     header: QueryDataVersion,
-    body: Json<DataVersion>,
+    body: Option<Json<DataVersion>>,
 ) -> Handled<QueryDataVersion> {
     role.may_write(peer)?;
     let broker = BrokerAddr {
@@ -145,7 +145,7 @@ pub async fn query_version(
         addr: header.broker_addr,
     };
     let mut routes = role.routes_mut();
-    let changed = routes.is_changed(&broker, body.value);
+    let changed = body.is_none_or(|version| routes.is_changed(&broker, version.value));
     routes.touch(&broker, role.now_ms());
     let version = routes.version(&broker);
     Ok(Answer::ok(
@@ -175,14 +175,12 @@ pub async fn register_topic(
     role: &Arc<Namesrv>,
     peer: &Peer,
     header: RegisterTopicInNamesrv,
-    body: Json<TopicRouteData>,
+    body: Option<Json<TopicRouteData>>,
 ) -> Handled<RegisterTopicInNamesrv> {
     role.may_write(peer)?;
     check_name("topic", &header.topic)?;
-    if !role
-        .routes_mut()
-        .register_topic(&header.topic, body.value.queue_datas)
-    {
+    let queues = body.map(|body| body.value.queue_datas).unwrap_or_default();
+    if !role.routes_mut().register_topic(&header.topic, queues) {
         tracing::warn!(peer = %peer.remote(), topic = header.topic, "ignored: queues of an unknown broker");
     }
     Ok(Answer::ok((), ()))

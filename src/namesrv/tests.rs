@@ -355,12 +355,18 @@ async fn the_data_version_of_a_broker_is_compared() {
         broker_id: 0,
     };
     let known = body(&[]).topic_config_serialize_wrapper.data_version;
-    let (reply, stored) = f.call(query("127.0.0.1:10911"), Json::new(known)).await.unwrap();
+    let (reply, stored) = f
+        .call(query("127.0.0.1:10911"), Some(Json::new(known)))
+        .await
+        .unwrap();
     assert_eq!((reply.changed, stored), (false, Some(Json::new(known))));
     let newer = known.next(9);
-    let (reply, stored) = f.call(query("127.0.0.1:10911"), Json::new(newer)).await.unwrap();
+    let (reply, stored) = f
+        .call(query("127.0.0.1:10911"), Some(Json::new(newer)))
+        .await
+        .unwrap();
     assert_eq!((reply.changed, stored), (true, Some(Json::new(known))));
-    let (reply, stored) = f.call(query("unknown:1"), Json::new(known)).await.unwrap();
+    let (reply, stored) = f.call(query("unknown:1"), None).await.unwrap();
     assert_eq!((reply.changed, stored), (true, None));
 }
 
@@ -527,10 +533,7 @@ async fn writers_can_be_limited_to_an_allow_list() {
     denied(f.refusal(DeleteTopicInNamesrv::default(), ()).await);
     denied(f.refusal(UnregisterBroker::default(), ()).await);
     denied(f.refusal(BrokerHeartbeat::default(), ()).await);
-    denied(
-        f.refusal(RegisterTopicInNamesrv::default(), Json::default())
-            .await,
-    );
+    denied(f.refusal(RegisterTopicInNamesrv::default(), None).await);
     // A source announced by an untrusted proxy opens nothing.
     let mut stream = tokio::net::TcpStream::connect(f.server.addr()).await.unwrap();
     let request = Frame::request(DeleteKvConfig::CODE, Fields::new());
@@ -581,7 +584,9 @@ async fn permissions_topics_and_single_topics_are_changed_by_operators() {
     let single = RegisterTopicInNamesrv {
         topic: "single".into(),
     };
-    f.call(single, Json::new(route.clone())).await.unwrap();
+    f.call(single.clone(), None).await.unwrap();
+    assert_eq!(f.route("single").await, None);
+    f.call(single, Some(Json::new(route.clone()))).await.unwrap();
     assert_eq!(f.route("single").await.unwrap().queue_datas, route.queue_datas);
     let delete = DeleteTopicInNamesrv {
         topic: "single".into(),

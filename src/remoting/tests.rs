@@ -355,13 +355,13 @@ async fn held_requests_are_limited_and_dropped_with_the_connection() {
 #[tokio::test]
 async fn an_idle_connection_is_closed_and_a_used_one_is_not() {
     let limits = Limits {
-        idle: Duration::from_millis(200),
+        idle: Duration::from_millis(600),
         ..Limits::default()
     };
     let (listener, probe) = start(limits).await;
     let mut raw = Raw::connect(&listener).await;
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(500) {
+    while start.elapsed() < Duration::from_millis(800) {
         raw.send(&frame(ECHO, 1, 0, b"")).await;
         raw.next().await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -369,7 +369,7 @@ async fn an_idle_connection_is_closed_and_a_used_one_is_not() {
     let quiet = Instant::now();
     assert!(raw.next().await.is_none());
     assert!(
-        quiet.elapsed() >= Duration::from_millis(150),
+        quiet.elapsed() >= Duration::from_millis(500),
         "{:?}",
         quiet.elapsed()
     );

@@ -81,7 +81,7 @@ pub struct QueryDataVersion {
     #[serde(default)]
     pub broker_id: i64,
 }
-request!(QueryDataVersion = 322 "QUERY_DATA_VERSION" (Json<DataVersion>) -> QueryDataVersionReply, Option<Json<DataVersion>>);
+request!(QueryDataVersion = 322 "QUERY_DATA_VERSION" (Option<Json<DataVersion>>) -> QueryDataVersionReply, Option<Json<DataVersion>>);
 
 /// Whether it is; the body is the name server's version, if it has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,4 +146,4 @@ pub struct RegisterTopicInNamesrv {
     /// Topic name.
     pub topic: String,
 }
-request!(RegisterTopicInNamesrv = 217 "REGISTER_TOPIC_IN_NAMESRV" (Json<TopicRouteData>) -> (), ());
+request!(RegisterTopicInNamesrv = 217 "REGISTER_TOPIC_IN_NAMESRV" (Option<Json<TopicRouteData>>) -> (), ());
