@@ -81,6 +81,30 @@ impl Failure {
         Self::new(USAGE, what)
     }
 
+    /// The verdict over several targets: fine without failures, the failure itself when nothing succeeded, else
+    /// [`PARTIAL`] with all of them.
+    pub fn over(failures: &[Self], some_succeeded: bool) -> Result<(), Self> {
+        match failures {
+            [] => Ok(()),
+            [only] if !some_succeeded => Err(only.clone()),
+            [first, ..] => {
+                let exit = if some_succeeded { PARTIAL } else { first.exit };
+                let lines: Vec<String> = failures
+                    .iter()
+                    .map(|f| match &f.target {
+                        Some(target) if f.remote_code.is_some() => format!("{target}: {}", f.line()),
+                        _ => f.what.clone(),
+                    })
+                    .collect();
+                let what = match failures.len() {
+                    1 => "one target failed".to_owned(),
+                    n => format!("{n} targets failed"),
+                };
+                Err(Self::new(exit, what).because(lines.join("\n       ")))
+            }
+        }
+    }
+
     /// Adds why this happens.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
@@ -176,8 +200,14 @@ impl From<anyhow::Error> for Failure {
 }
 
 impl From<std::io::Error> for Failure {
+    /// A reader that has seen enough closes the pipe: that is a normal end.
     fn from(e: std::io::Error) -> Self {
-        Self::new(INTERNAL, e.to_string())
+        let exit = if e.kind() == std::io::ErrorKind::BrokenPipe {
+            DONE
+        } else {
+            INTERNAL
+        };
+        Self::new(exit, e.to_string())
     }
 }
 

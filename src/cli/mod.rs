@@ -1,5 +1,250 @@
 //! The command line: grammar, output, exit codes.
+//!
+//! Data goes to stdout, talk to stderr. A command ends with one of the codes of [`exit`].
 
+mod broker;
+mod change;
+mod cluster;
+mod config;
+mod context;
+mod docs;
+mod examples;
 pub mod exit;
+mod group;
+mod message;
 pub mod output;
+mod scope;
+mod session;
+mod tail;
 pub mod time;
+mod topic;
+mod topic_change;
+mod watch;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use serde_json::json;
+
+use crate::client::Observed;
+use crate::protocol::codes;
+use exit::Failure;
+use output::{Detail, Format};
+use session::{Global, Session};
+
+pub use docs::write_man_pages;
+
+/// RocketMQ for operators: name server, broker, admin commands and live dashboard in one binary
+#[derive(Debug, Parser)]
+#[command(name = "rmq", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Clusters
+    #[command(subcommand, visible_alias = "clusters")]
+    Cluster(cluster::Command),
+    /// Brokers
+    #[command(subcommand, visible_aliases = ["brokers", "b"])]
+    Broker(broker::Command),
+    /// Name servers
+    #[command(subcommand, visible_alias = "ns")]
+    Namesrv(NamesrvCommand),
+    /// Topics
+    #[command(subcommand, visible_aliases = ["topics", "t"])]
+    Topic(topic::Command),
+    /// Consumer groups
+    #[command(subcommand, visible_aliases = ["groups", "g"])]
+    Group(group::Command),
+    /// Messages
+    #[command(subcommand, visible_aliases = ["messages", "msg"])]
+    Message(message::Command),
+    /// Contexts in the configuration file
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print a shell completion script
+    Completion {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// Directory; made when absent
+        #[arg(long, value_name = "DIR")]
+        out: std::path::PathBuf,
+    },
+    /// Show the version
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+enum NamesrvCommand {
+    /// List the name servers with what they know and where they disagree
+    List {
+        #[command(flatten)]
+        watch: watch::WatchArgs,
+    },
+}
+
+/// The grammar with the examples in its help.
+fn command() -> clap::Command {
+    examples::add(Cli::command())
+}
+
+/// Parses the arguments, runs the command, prints a failure; the process's exit code.
+pub fn run() -> ExitCode {
+    let cli = match command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+    {
+        Ok(cli) => cli,
+        Err(e) => return ExitCode::from(usage(&e)),
+    };
+    let format = cli.global.output;
+    match dispatch(cli) {
+        Ok(()) => ExitCode::from(exit::DONE),
+        Err(failure) => {
+            // A closed pipe is a normal end and has nothing to say.
+            if failure.exit != exit::DONE {
+                tell(&failure, format);
+            }
+            ExitCode::from(failure.exit)
+        }
+    }
+}
+
+/// Prints what the parser has to say; help and version are no failure.
+fn usage(e: &clap::Error) -> u8 {
+    // A closed pipe is a normal end.
+    let _ = e.print();
+    if !e.use_stderr() {
+        return exit::DONE;
+    }
+    if e.kind() == clap::error::ErrorKind::MissingRequiredArgument
+        && let Some(example) = examples::nearest(std::env::args().skip(1))
+    {
+        let _ = writeln!(std::io::stderr().lock(), "\nTry: {example}");
+    }
+    exit::USAGE
+}
+
+fn tell(failure: &Failure, format: Option<Format>) {
+    let mut err = std::io::stderr().lock();
+    // Nobody is left to tell when stderr is closed.
+    let _ = if matches!(format, Some(Format::Json | Format::Jsonl)) {
+        writeln!(err, "{}", json!({ "error": failure.json() }))
+    } else {
+        writeln!(err, "error: {}", failure.text())
+    };
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Completion { shell } => docs::completion(shell),
+        Command::Man { out } => write_man_pages(&out),
+        Command::Version => version(&global),
+        Command::Config(command) => on_this_thread(config::run(&global, command)),
+        command => {
+            let session = Session::new(&global)?;
+            on_this_thread(async {
+                let done = admin(&session, command).await;
+                session.warn_of_dead_name_servers();
+                done
+            })
+        }
+    }
+}
+
+/// One command is a handful of requests: a single thread starts fastest.
+fn on_this_thread(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+async fn admin(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Cluster(command) => cluster::run(session, command).await,
+        Command::Broker(command) => broker::run(session, command).await,
+        Command::Namesrv(NamesrvCommand::List { watch }) => cluster::name_servers(session, &watch).await,
+        Command::Topic(command) => topic::run(session, command).await,
+        Command::Group(command) => group::run(session, command).await,
+        Command::Message(command) => message::run(session, command).await,
+        Command::Config(_) | Command::Completion { .. } | Command::Man { .. } | Command::Version => Ok(()),
+    }
+}
+
+fn version(global: &Global) -> Result<(), Failure> {
+    if global
+        .output
+        .is_none_or(|f| matches!(f, Format::Table | Format::Wide))
+    {
+        writeln!(
+            std::io::stdout().lock(),
+            "rmq {} (speaks as {})",
+            env!("CARGO_PKG_VERSION"),
+            crate::protocol::model::VERSION_NAME
+        )?;
+        return Ok(());
+    }
+    Session::new(global)?.printer.print_detail(Detail {
+        kind: "Version",
+        fields: vec![
+            ("version", env!("CARGO_PKG_VERSION").into()),
+            ("protocol", crate::protocol::model::VERSION_NAME.into()),
+        ],
+        ..Detail::default()
+    })
+}
+
+/// `-v`: one line a request.
+fn trace(call: &Observed<'_>) {
+    let outcome = match call.outcome {
+        Ok(code) => format!("{code} {}", codes::name(code).unwrap_or("?")),
+        Err(e) => e.to_string(),
+    };
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "{:>7.2}ms {} {} -> {}: {outcome}",
+        call.took.as_secs_f64() * 1000.0,
+        call.code,
+        call.name,
+        call.server
+    );
+}
+
+/// `text` as one word of a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:,%@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_word_is_quoted_only_when_a_shell_would_split_it() {
+        assert_eq!(quoted("broker-a:0"), "broker-a:0");
+        assert_eq!(quoted("1s 5s"), "'1s 5s'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

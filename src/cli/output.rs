@@ -375,6 +375,21 @@ impl Printer {
             .filter(|c| *c > 0)
     }
 
+    /// A printer of bare rows, for a stream: the same columns and filter, no heading, times in UTC.
+    pub fn rows(&self, format: Format) -> Self {
+        Self {
+            format,
+            columns: self.columns.clone(),
+            sort: None,
+            filter: self.filter.clone(),
+            headers: false,
+            color: false,
+            width: None,
+            zone: Zone::new(true),
+            context: None,
+        }
+    }
+
     fn index(listing: &Listing, key: &str) -> Result<usize, Failure> {
         listing.columns.iter().position(|c| c.key == key).ok_or_else(|| {
             let known: Vec<&str> = listing.columns.iter().map(|c| c.key).collect();

@@ -118,6 +118,14 @@ impl Error {
         }
     }
 
+    /// What went wrong without the request and the server, for a row that names them already.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Call { source, .. } => reason(source),
+            other => other.to_string(),
+        }
+    }
+
     /// True when the server could not be reached or did not answer.
     pub fn is_unreachable(&self) -> bool {
         match self {

@@ -113,14 +113,18 @@ impl Client {
         let now = now_ms();
         let (cluster, rtt) = match cluster {
             Ok((table, rtt)) => (Seen::answered(table, now), Seen::answered(rtt, now)),
-            Err(e) => (Seen::failed(e.to_string()), Seen::failed(e.to_string())),
+            Err(e) => (Seen::failed(e.reason()), Seen::failed(e.reason())),
         };
         NameServerState {
             addr,
             rtt,
             cluster,
-            config: config.map_or_else(Seen::unasked, |c| Seen::from_result(c, now)),
-            topics: topics.map_or_else(Seen::unasked, |t| Seen::from_result(t, now)),
+            config: config.map_or_else(Seen::unasked, |c| {
+                Seen::from_result(c.map_err(|e| e.reason()), now)
+            }),
+            topics: topics.map_or_else(Seen::unasked, |t| {
+                Seen::from_result(t.map_err(|e| e.reason()), now)
+            }),
         }
     }
 
@@ -158,11 +162,11 @@ impl Client {
         let last_answer_ms = runtime.is_ok().then_some(now);
         let (runtime, rtt) = match runtime {
             Ok((info, rtt)) => (Seen::answered(info, now), Seen::answered(rtt, now)),
-            Err(e) => (Seen::failed(e.to_string()), Seen::failed(e.to_string())),
+            Err(e) => (Seen::failed(e.reason()), Seen::failed(e.reason())),
         };
         let (topics, topics_version) = match topics {
             Some(Ok((topics, version))) => (Some(topics), Seen::answered(version, now)),
-            Some(Err(e)) => (None, Seen::failed(e.to_string())),
+            Some(Err(e)) => (None, Seen::failed(e.reason())),
             None => (None, Seen::unasked()),
         };
         BrokerLook {
@@ -173,13 +177,17 @@ impl Client {
                 registrations: Vec::new(),
                 rtt,
                 runtime,
-                config: config.map_or_else(Seen::unasked, |c| Seen::from_result(c, now)),
-                ha: ha.map_or_else(Seen::unasked, |h| Seen::from_result(h, now)),
+                config: config.map_or_else(Seen::unasked, |c| {
+                    Seen::from_result(c.map_err(|e| e.reason()), now)
+                }),
+                ha: ha.map_or_else(Seen::unasked, |h| {
+                    Seen::from_result(h.map_err(|e| e.reason()), now)
+                }),
                 topics_version,
                 last_answer_ms,
             },
             topics,
-            lag: lag.map(|l| l.map_err(|e| e.to_string())),
+            lag: lag.map(|l| l.map_err(|e| e.reason())),
         }
     }
 }

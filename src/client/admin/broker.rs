@@ -8,6 +8,7 @@ use crate::client::snapshot::{BrokerConfigView, HaState, SlaveState};
 use crate::client::{Client, Deadline, RuntimeInfo};
 use crate::protocol::Text;
 use crate::protocol::body::HaRuntimeInfo;
+use crate::protocol::codes;
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{
     GetBrokerConfig, GetBrokerHaStatus, GetBrokerRuntimeInfo, UpdateBrokerConfig,

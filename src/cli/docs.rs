@@ -1,0 +1,147 @@
+//! `rmq completion`, `rmq man`: written from the grammar.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::exit::{CODES, Failure};
+
+/// Prints a completion script.
+pub fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut super::command(), "rmq", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(())
+}
+
+/// Writes one page a command, `rmq-config.5` and `rmq-exit-codes.7` into `dir`.
+pub fn write_man_pages(dir: &Path) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::usage(format!("cannot write to {}: {e}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed)?;
+    let mut root = super::command().disable_help_subcommand(true);
+    root.build();
+    pages(&root, "rmq", dir).map_err(failed)?;
+    fs::write(dir.join("rmq-config.5"), config_page()).map_err(failed)?;
+    fs::write(dir.join("rmq-exit-codes.7"), exit_page()).map_err(failed)
+}
+
+fn pages(command: &clap::Command, name: &str, dir: &Path) -> std::io::Result<()> {
+    for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
+        pages(sub, &format!("{name}-{}", sub.get_name()), dir)?;
+    }
+    let command = command
+        .clone()
+        .name(name.to_owned())
+        .bin_name(name.replace('-', " "));
+    let mut page = Vec::new();
+    // No date: a page changes only when the command does.
+    Man::new(command)
+        .title(name.to_owned())
+        .date(String::new())
+        .source(concat!("rmq ", env!("CARGO_PKG_VERSION")))
+        .manual("RocketMQ for operators")
+        .render(&mut page)?;
+    fs::write(dir.join(format!("{name}.1")), page)
+}
+
+fn head(title: &str, section: &str, about: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control(
+        "TH",
+        [
+            title,
+            section,
+            "",
+            concat!("rmq ", env!("CARGO_PKG_VERSION")),
+            "RocketMQ for operators",
+        ],
+    );
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!("{title} - {about}"))]);
+    roff
+}
+
+fn exit_page() -> String {
+    let mut roff = head("rmq-exit-codes", "7", "exit codes of rmq");
+    roff.control("SH", ["EXIT CODES"]);
+    for (code, kind, text) in CODES {
+        roff.control("TP", []);
+        roff.text([bold(code.to_string())]);
+        roff.text([roman(format!("{text} ({kind} in JSON errors)"))]);
+    }
+    roff.control("SH", ["ERRORS"]);
+    roff.text([roman(
+        "An error on standard error names what was asked, the server with its address, the server's response code, \
+         its name and its remark, why this happens where that is known, and one next command. With -o json it is one \
+         JSON object under the key error.",
+    )]);
+    roff.to_roff()
+}
+
+/// Keys of the configuration file with their meaning.
+const CONFIG_KEYS: &[(&str, &str)] = &[
+    ("current", "name of the context in use when none is named"),
+    ("journal", "false turns the change journal off"),
+    (
+        "defaults.output",
+        "output form: table, wide, json, jsonl, csv, name",
+    ),
+    ("defaults.timeout", "limit of one request, such as 5s"),
+    ("contexts.NAME.namesrv", "list of name server addresses"),
+    ("contexts.NAME.cluster", "default for --cluster"),
+    (
+        "contexts.NAME.protected",
+        "true makes every change ask for the cluster's name; only --yes=CLUSTER answers it",
+    ),
+    (
+        "contexts.NAME.read_only",
+        "true refuses every request that can change state",
+    ),
+    (
+        "contexts.NAME.broker_map",
+        "table of announced broker addresses (host, host:port, *:port or network) to addresses to dial",
+    ),
+    ("contexts.NAME.output", "output form in this context"),
+    ("contexts.NAME.timeout", "limit of one request in this context"),
+];
+
+/// Environment variables with their meaning.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("RMQ_NAMESRV", "as --namesrv"),
+    ("NAMESRV_ADDR", "name servers when RMQ_NAMESRV is not set"),
+    ("RMQ_CONTEXT", "as --context"),
+    ("RMQ_CONFIG", "as --config"),
+    ("RMQ_OUTPUT", "as --output"),
+    ("RMQ_TIMEOUT", "as --timeout"),
+    ("NO_COLOR", "no colour when set"),
+];
+
+fn config_page() -> String {
+    let mut roff = head("rmq-config", "5", "configuration file of rmq");
+    roff.control("SH", ["FILES"]);
+    roff.text([roman(
+        "~/.config/rmq/config.toml, else /etc/rmq/config.toml. Changes are recorded in \
+         ~/.local/state/rmq/journal.jsonl.",
+    )]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman(
+        "A TOML file with named contexts. A flag wins over the environment, the environment over the context, the \
+         context over [defaults]. A key that has no effect is reported.",
+    )]);
+    roff.control("SH", ["KEYS"]);
+    for (key, text) in CONFIG_KEYS {
+        roff.control("TP", []);
+        roff.text([bold(*key)]);
+        roff.text([roman(*text)]);
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    for (key, text) in ENVIRONMENT {
+        roff.control("TP", []);
+        roff.text([bold(*key)]);
+        roff.text([roman(*text)]);
+    }
+    roff.to_roff()
+}

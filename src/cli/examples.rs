@@ -1,0 +1,226 @@
+//! Examples: one table for the help texts and for the hint after an incomplete command.
+
+/// Command path and its examples.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "rmq cluster list -n 10.0.0.1:9876",
+            "rmq topic update OrderEvents --perm 6",
+            "rmq group lag CG_ORDERS --watch",
+        ],
+    ),
+    (
+        "cluster list",
+        &[
+            "rmq cluster list",
+            "rmq cluster list -o json",
+            "rmq cluster list --watch=5s",
+        ],
+    ),
+    (
+        "broker list",
+        &[
+            "rmq broker list -o wide",
+            "rmq broker list --sort-by in_tps_10s:desc",
+        ],
+    ),
+    (
+        "broker describe",
+        &[
+            "rmq broker describe broker-a",
+            "rmq broker describe broker-a:1 -o json",
+        ],
+    ),
+    (
+        "broker get-config",
+        &[
+            "rmq broker get-config broker-a",
+            "rmq broker get-config broker-a flushDiskType brokerRole",
+        ],
+    ),
+    (
+        "broker set-config",
+        &[
+            "rmq broker set-config broker-a fileReservedTime=48",
+            "rmq broker set-config broker-a fileReservedTime=48 --dry-run",
+        ],
+    ),
+    (
+        "namesrv list",
+        &["rmq namesrv list -n '10.0.0.1:9876;10.0.0.2:9876'"],
+    ),
+    (
+        "topic list",
+        &[
+            "rmq topic list",
+            "rmq topic list --all -o name",
+            "rmq topic list --filter 'name~order && perm!=RW-'",
+        ],
+    ),
+    ("topic get", &["rmq topic get OrderEvents"]),
+    (
+        "topic create",
+        &[
+            "rmq topic create OrderEvents --queues 8",
+            "rmq topic create Steps --type fifo --order --cluster C1 --yes",
+        ],
+    ),
+    (
+        "topic update",
+        &[
+            "rmq topic update OrderEvents --perm 6",
+            "rmq topic update OrderEvents --perm -W --broker broker-a",
+            "rmq topic update OrderEvents --read-queues 16 --write-queues 16 --yes",
+        ],
+    ),
+    (
+        "topic delete",
+        &[
+            "rmq topic delete OrderEvents",
+            "rmq topic delete OrderEvents --dry-run",
+        ],
+    ),
+    (
+        "topic route",
+        &[
+            "rmq topic route OrderEvents",
+            "rmq topic route OrderEvents --each-namesrv",
+        ],
+    ),
+    (
+        "topic status",
+        &[
+            "rmq topic status OrderEvents",
+            "rmq topic status OrderEvents --sum",
+        ],
+    ),
+    (
+        "group list",
+        &["rmq group list", "rmq group list --filter 'name~CG_'"],
+    ),
+    (
+        "group lag",
+        &[
+            "rmq group lag CG_ORDERS",
+            "rmq group lag --sort-by lag:desc",
+            "rmq group lag CG_ORDERS --fail-over 1000 --quiet",
+        ],
+    ),
+    ("group clients", &["rmq group clients CG_ORDERS"]),
+    (
+        "message send",
+        &[
+            "rmq message send --topic OrderEvents --body '{\"order\":7}' --key K-7 --tag TagA",
+            "rmq message send --topic OrderEvents --file orders.txt --lines",
+        ],
+    ),
+    (
+        "message get",
+        &[
+            "rmq message get 7F00000100002A9F0000000000000346",
+            "rmq message get --topic OrderEvents --broker broker-a --queue 3 --offset 15",
+        ],
+    ),
+    (
+        "message find",
+        &[
+            "rmq message find --topic OrderEvents --key K-7",
+            "rmq message find --topic OrderEvents --key K-7 --since -2h",
+        ],
+    ),
+    (
+        "message tail",
+        &[
+            "rmq message tail --topic OrderEvents",
+            "rmq message tail --topic OrderEvents --follow --tag TagA",
+            "rmq message tail --topic OrderEvents --from '90m ago' --limit 100 -o jsonl",
+        ],
+    ),
+    ("config use", &["rmq config use prod-eu"]),
+    (
+        "completion",
+        &["rmq completion bash > /etc/bash_completion.d/rmq"],
+    ),
+    ("man", &["rmq man --out /usr/local/share/man/man1"]),
+];
+
+/// Adds the examples to the help of their commands.
+pub fn add(command: clap::Command) -> clap::Command {
+    add_below(command, "")
+}
+
+fn add_below(mut command: clap::Command, path: &str) -> clap::Command {
+    if let Some((_, lines)) = EXAMPLES.iter().find(|(of, _)| *of == path) {
+        let mut text = String::from("Examples:");
+        for line in *lines {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        command = command.after_help(text);
+    }
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
+    for name in names {
+        let below = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path} {name}")
+        };
+        command = command.mut_subcommand(name, |sub| add_below(sub, &below));
+    }
+    command
+}
+
+/// The first example of the command that the arguments begin with.
+pub fn nearest(args: impl Iterator<Item = String>) -> Option<&'static str> {
+    let words: Vec<String> = args.filter(|a| !a.starts_with('-')).take(2).collect();
+    let path = words.join(" ");
+    EXAMPLES
+        .iter()
+        .find(|(of, _)| *of == path)
+        .and_then(|(_, lines)| lines.first().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_parses() {
+        for (path, lines) in EXAMPLES {
+            for line in *lines {
+                let words = words(line);
+                assert!(words.join(" ").starts_with("rmq"), "{line}");
+                let parsed = super::super::command().try_get_matches_from(&words);
+                assert!(parsed.is_ok(), "{path}: {line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    /// Splits as a shell does, single quotes and redirections included.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(" > ").next().unwrap();
+        let mut words = vec![String::new()];
+        let mut inside = false;
+        for c in line.chars() {
+            match c {
+                '\'' => inside = !inside,
+                ' ' if !inside => words.push(String::new()),
+                c => words.last_mut().unwrap().push(c),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn an_incomplete_command_gets_its_example() {
+        let args = ["topic", "update", "--perm"].map(str::to_owned);
+        assert_eq!(
+            nearest(args.into_iter()),
+            Some("rmq topic update OrderEvents --perm 6")
+        );
+    }
+}

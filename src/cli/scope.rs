@@ -1,0 +1,42 @@
+//! `--cluster` and `--broker`.
+
+use clap::Args;
+
+use super::exit::Failure;
+use super::session::Session;
+use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
+
+/// Which brokers a command is about.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ScopeArgs {
+    /// Only this cluster [default: the context's; reads take every cluster, changes the only one]
+    #[arg(short, long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Only this broker: NAME, NAME:ID or HOST:PORT; repeatable
+    #[arg(short, long, value_name = "BROKER")]
+    pub broker: Vec<BrokerSelector>,
+}
+
+impl ScopeArgs {
+    /// The scope, with the context's cluster where nothing is named.
+    pub fn scope(&self, session: &Session) -> Scope {
+        let default = session.cluster.clone().filter(|_| self.broker.is_empty());
+        Scope {
+            cluster: self.cluster.clone().or(default),
+            brokers: self.broker.clone(),
+        }
+    }
+
+    /// The brokers that are meant; none is an error.
+    pub async fn brokers(&self, session: &Session, which: Which) -> Result<Vec<BrokerAt>, Failure> {
+        let brokers = session.client.brokers(&self.scope(session), which).await?;
+        if brokers.is_empty() {
+            return Err(
+                Failure::new(super::exit::NOT_FOUND, "no broker is registered in this scope")
+                    .because("The name servers know of none; a broker registers within 30 s of its start.")
+                    .hint("rmq namesrv list"),
+            );
+        }
+        Ok(brokers)
+    }
+}

@@ -1,0 +1,286 @@
+//! Flags, environment and configuration of one run, resolved.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum as _};
+
+use super::context::{self, Config, Context};
+use super::exit::Failure;
+use super::output::{Filter, Format, Printer, SortBy};
+use super::time::{self, Zone};
+use crate::client::{AddressMap, AddressRule, Client, Options};
+
+/// Where a name server is looked for when nothing names one.
+const DEFAULT_NAME_SERVER: &str = "127.0.0.1:9876";
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Name servers, separated by ; or , [default: the context's, else 127.0.0.1:9876]
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "RMQ_NAMESRV",
+        value_name = "HOST:PORT[;…]",
+        hide_env = true
+    )]
+    pub namesrv: Option<String>,
+    /// Named context of the configuration file
+    #[arg(
+        long,
+        global = true,
+        env = "RMQ_CONTEXT",
+        value_name = "NAME",
+        hide_env = true
+    )]
+    pub context: Option<String>,
+    /// Configuration file [default: ~/.config/rmq/config.toml, then /etc/rmq/config.toml]
+    #[arg(long, global = true, env = "RMQ_CONFIG", value_name = "FILE", hide_env = true)]
+    pub config: Option<PathBuf>,
+    /// Output form: table, wide, json, jsonl, csv, name
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "RMQ_OUTPUT",
+        value_name = "FORM",
+        hide_env = true,
+        hide_possible_values = true
+    )]
+    pub output: Option<Format>,
+    /// Columns to print, by their name in the heading
+    #[arg(long, global = true, value_delimiter = ',', value_name = "A,B")]
+    pub columns: Option<Vec<String>>,
+    /// Column to sort by
+    #[arg(long, global = true, value_name = "COLUMN[:desc]")]
+    pub sort_by: Option<SortBy>,
+    /// Rows to print: conditions on columns with = != ~ !~ > >= < <=, joined by &&
+    #[arg(long, global = true, value_name = "EXPR")]
+    pub filter: Option<Filter>,
+    /// Answer yes to the confirmation; a protected context wants --yes=CLUSTER
+    #[arg(short, long, global = true, num_args = 0..=1, require_equals = true, value_name = "CLUSTER")]
+    pub yes: Option<Option<String>>,
+    /// Print the change and send nothing that changes state
+    #[arg(long, global = true)]
+    pub dry_run: bool,
+    /// Limit of one request, such as 500ms or 5s [default: 5s]
+    #[arg(
+        long,
+        global = true,
+        env = "RMQ_TIMEOUT",
+        value_name = "DURATION",
+        hide_env = true
+    )]
+    pub timeout: Option<String>,
+    /// Requests in flight at once
+    #[arg(
+        long,
+        global = true,
+        default_value_t = 16,
+        value_name = "N",
+        hide_default_value = true
+    )]
+    pub parallel: usize,
+    /// Dial TO for brokers registered as FROM (host, host:port, *:port or network); repeatable
+    #[arg(long, global = true, value_name = "FROM=TO")]
+    pub broker_map: Vec<AddressRule>,
+    /// Read and print times in UTC
+    #[arg(long, global = true)]
+    pub utc: bool,
+    /// Print only data and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Print every request with its target and time
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// No colour, also with NO_COLOR set
+    #[arg(long, global = true)]
+    pub no_color: bool,
+    /// Tables and CSV without their first line
+    #[arg(long, global = true)]
+    pub no_headers: bool,
+}
+
+/// One run of a command.
+pub struct Session {
+    /// How results are printed.
+    pub printer: Printer,
+    /// Context in use, if any.
+    pub context: Option<String>,
+    /// Name servers in use.
+    pub name_servers: Vec<String>,
+    /// Default for `--cluster`.
+    pub cluster: Option<String>,
+    /// `--yes[=CLUSTER]`.
+    pub yes: Option<Option<String>>,
+    /// `--dry-run`.
+    pub dry_run: bool,
+    /// Changes need the cluster's name.
+    pub protected: bool,
+    /// No change is sent.
+    pub read_only: bool,
+    /// Changes are written to the journal.
+    pub journal: bool,
+    /// Limit of one request.
+    pub timeout: Duration,
+    quiet: bool,
+    /// The admin client.
+    pub client: std::sync::Arc<Client>,
+}
+
+impl Session {
+    /// Resolves flags against environment and configuration.
+    pub fn new(global: &Global) -> Result<Self, Failure> {
+        let config = context::load(global.config.as_deref())?;
+        let name = global.context.clone().or_else(|| config.current.clone());
+        let context = match &name {
+            Some(name) => Some(find_context(&config, name, global.context.is_some())?),
+            None => None,
+        };
+        let none = Context::default();
+        let chosen = context.unwrap_or(&none);
+        let name_servers = name_servers(global, chosen)?;
+        let format = match (
+            &global.output,
+            chosen.output.as_ref().or(config.defaults.output.as_ref()),
+        ) {
+            (Some(format), _) => *format,
+            (None, Some(text)) => {
+                Format::from_str(text, true).map_err(|e| Failure::usage(format!("output: {e}")))?
+            }
+            (None, None) => Format::Table,
+        };
+        let timeout = match global
+            .timeout
+            .as_ref()
+            .or(chosen.timeout.as_ref())
+            .or(config.defaults.timeout.as_ref())
+        {
+            Some(text) => {
+                time::parse_duration(text).map_err(|e| Failure::usage(format!("--timeout: {e}")))?
+            }
+            None => Duration::from_secs(5),
+        };
+        if timeout.is_zero() {
+            return Err(Failure::usage("--timeout: 0 leaves no time for an answer"));
+        }
+        let mut rules = global.broker_map.clone();
+        rules.extend(chosen.address_rules()?);
+        let read_only = chosen.read_only;
+        let client = Client::new(Options {
+            name_servers: name_servers.clone(),
+            timeout,
+            parallel: global.parallel.max(1),
+            address_map: AddressMap(rules),
+            read_only: read_only || global.dry_run,
+            observer: (global.verbose > 0).then(|| Box::new(super::trace) as _),
+            ..Options::default()
+        });
+        let no_color = global.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let width = Printer::terminal_width();
+        let session = Self {
+            printer: Printer {
+                format,
+                columns: global.columns.clone(),
+                sort: global.sort_by.clone(),
+                filter: global.filter.clone(),
+                headers: !global.no_headers,
+                color: width.is_some() && !no_color,
+                width,
+                zone: Zone::new(global.utc),
+                context: name.clone(),
+            },
+            context: name.clone(),
+            name_servers,
+            cluster: chosen.cluster.clone(),
+            yes: global.yes.clone(),
+            dry_run: global.dry_run,
+            protected: chosen.protected,
+            read_only,
+            journal: config.journal != Some(false),
+            timeout,
+            quiet: global.quiet,
+            client: std::sync::Arc::new(client),
+        };
+        for key in config.unknown_keys(name.as_deref()) {
+            session.warn(&format!(
+                "configuration key {key} is not supported and has no effect"
+            ));
+        }
+        Ok(session)
+    }
+
+    /// A warning on stderr.
+    pub fn warn(&self, text: &str) {
+        if !self.quiet {
+            self.talk(&format!("warning: {text}"));
+        }
+    }
+
+    /// A sentence on stderr for a person; a program that reads JSON or CSV gets the same from the data.
+    pub fn note(&self, text: &str) {
+        if !self.quiet && self.is_table() {
+            self.talk(text);
+        }
+    }
+
+    /// Text on stderr.
+    pub fn talk(&self, text: &str) {
+        // A closed stderr leaves nobody to tell.
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// True for the forms a person reads.
+    pub fn is_table(&self) -> bool {
+        matches!(self.printer.format, Format::Table | Format::Wide)
+    }
+
+    /// True when a person looks at stdout.
+    pub fn is_live(&self) -> bool {
+        std::io::stdout().is_terminal()
+    }
+
+    /// Warns of name servers that did not answer, once each.
+    pub fn warn_of_dead_name_servers(&self) {
+        for (addr, why) in self.client.take_dead_name_servers() {
+            self.warn(&format!("name server {addr} was skipped: {why}"));
+        }
+    }
+}
+
+fn find_context<'a>(config: &'a Config, name: &str, asked: bool) -> Result<&'a Context, Failure> {
+    config.contexts.get(name).ok_or_else(|| {
+        let known: Vec<&str> = config.contexts.keys().map(String::as_str).collect();
+        let failure = Failure::usage(if asked {
+            format!("there is no context \"{name}\" in the configuration")
+        } else {
+            format!("the configuration's current context \"{name}\" does not exist")
+        });
+        let failure = if known.is_empty() {
+            failure
+        } else {
+            failure.because(format!("It has: {}.", known.join(", ")))
+        };
+        failure.hint("rmq config list")
+    })
+}
+
+fn name_servers(global: &Global, chosen: &Context) -> Result<Vec<String>, Failure> {
+    let (text, from) = if let Some(text) = &global.namesrv {
+        (text.clone(), "--namesrv")
+    } else if let Some(text) = std::env::var("NAMESRV_ADDR")
+        .ok()
+        .filter(|t| !t.trim().is_empty())
+    {
+        (text, "NAMESRV_ADDR")
+    } else if chosen.namesrv.is_empty() {
+        (DEFAULT_NAME_SERVER.to_owned(), "default")
+    } else {
+        (chosen.namesrv.join(";"), "context")
+    };
+    context::name_servers(&text).map_err(|e| Failure::usage(format!("{from}: {e}")))
+}

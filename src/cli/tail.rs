@@ -1,0 +1,396 @@
+//! `rmq message tail`: the newest messages of a topic, and what follows.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use super::exit::Failure;
+use super::message::{BodyForm, columns, row};
+use super::output::{Format, Listing, Printer, cut, printable};
+use super::session::Session;
+use super::time::{self, When};
+use super::topic::not_found;
+use crate::client::admin::message::{Pull, PullStatus, Pulled, QueueAt, queues};
+use crate::client::{Deadline, Error, Message};
+
+/// How long a broker holds a pull of an idle queue.
+const HOLD: Duration = Duration::from_secs(15);
+/// What a held pull may take beyond it.
+const GRACE: Duration = Duration::from_secs(10);
+/// Pause between two looks for new queues.
+const REFRESH: Duration = Duration::from_secs(10);
+/// Messages of one pull.
+const BATCH: i32 = 32;
+
+/// `rmq message tail`
+#[derive(Debug, Clone, Args)]
+pub struct TailArgs {
+    /// Topic name
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// Go on with messages as they come
+    #[arg(short, long)]
+    follow: bool,
+    /// Where to begin: earliest, latest or a time [default: so that the limit is shown]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<When>,
+    /// Stored at or before
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "follow"
+    )]
+    until: Option<When>,
+    /// Only this broker
+    #[arg(short, long, value_name = "NAME")]
+    broker: Option<String>,
+    /// Only this queue number
+    #[arg(long, value_name = "N")]
+    queue: Option<i32>,
+    /// Only these tags, such as 'TagA || TagB'; filtered by the broker
+    #[arg(long, default_value = "*", value_name = "TAGS", hide_default_value = true)]
+    tag: String,
+    /// Only bodies that contain this text
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
+    /// Most messages; 0 is no limit [default: 10, without a limit when following]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// How the body is shown
+    #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
+    body: BodyForm,
+}
+
+impl TailArgs {
+    fn wants(&self, message: &Message) -> bool {
+        let tags: Vec<&str> = self.tag.split("||").map(str::trim).collect();
+        // The broker compares hashes; two tags may share one.
+        let tag = tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t));
+        let text = self
+            .grep
+            .as_ref()
+            .is_none_or(|g| String::from_utf8_lossy(&message.body).contains(g.as_str()));
+        tag && text
+    }
+
+    fn limit(&self) -> usize {
+        match self.limit {
+            Some(0) => usize::MAX,
+            Some(n) => n,
+            None if self.follow => usize::MAX,
+            None => 10,
+        }
+    }
+}
+
+/// Runs `rmq message tail`.
+pub async fn run(session: &Session, args: TailArgs) -> Result<(), Failure> {
+    let found = wanted_queues(session, &args).await;
+    session.warn_of_dead_name_servers();
+    let found = found?;
+    if args.follow {
+        return follow(session, &args, found).await;
+    }
+    show(session, &args, found).await
+}
+
+/// The queues that are meant.
+async fn wanted_queues(session: &Session, args: &TailArgs) -> Result<Vec<QueueAt>, Failure> {
+    let Some(route) = session.client.route(&args.topic).await? else {
+        return Err(not_found(session, &args.topic, String::new()).await);
+    };
+    let all = queues(&route);
+    let found: Vec<QueueAt> = all
+        .iter()
+        .filter(|at| args.queue.is_none_or(|q| q == at.queue))
+        .filter(|at| {
+            args.broker
+                .as_ref()
+                .is_none_or(|b| at.broker.name.as_ref() == Some(b) || at.broker.addr == *b)
+        })
+        .cloned()
+        .collect();
+    if found.is_empty() {
+        return Err(Failure::new(
+            super::exit::NOT_FOUND,
+            format!(
+                "topic {} has no such queue; it has {} queues",
+                args.topic,
+                all.len()
+            ),
+        )
+        .hint(format!("rmq topic route {}", args.topic)));
+    }
+    Ok(found)
+}
+
+/// Where to begin in a queue, and its end now.
+async fn range(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<(i64, i64), Error> {
+    let client = &session.client;
+    let topic = &args.topic;
+    let deadline = client.deadline();
+    let (min, max) = tokio::try_join!(
+        client.min_offset(at, topic, deadline),
+        client.max_offset(at, topic, deadline)
+    )?;
+    let begin = match &args.from {
+        Some(When::Earliest) => min,
+        Some(When::Latest) => max,
+        Some(when) => {
+            let zone = &session.printer.zone;
+            let ms = when
+                .at_ms(time::now_ms(), zone)
+                .map_err(|reason| Error::Invalid {
+                    what: "--from".into(),
+                    reason,
+                })?;
+            client.offset_at(at, topic, ms.unwrap_or(0), deadline).await?
+        }
+        // Enough of each queue that the newest of all are among them.
+        None => max.saturating_sub(i64::try_from(args.limit()).unwrap_or(i64::MAX)),
+    };
+    Ok((begin.clamp(min.min(max), max), max))
+}
+
+/// Prints what is there now.
+async fn show(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Result<(), Failure> {
+    let window = super::message::window(session, args.from.as_ref(), args.until.as_ref())?;
+    let limit = args.limit();
+    let answers = session
+        .client
+        .each(found, |at| async move {
+            read_queue(session, args, &at, window, limit).await
+        })
+        .await;
+    let (mut messages, mut errors, mut answered) = (Vec::new(), Vec::new(), false);
+    for answer in answers {
+        match answer {
+            Ok(found) => {
+                answered = true;
+                messages.extend(found);
+            }
+            Err(e) => errors.push(Failure::from(&e)),
+        }
+    }
+    errors.dedup_by(|a, b| a.what == b.what);
+    messages.sort_by_key(|m: &Message| (m.stored_ms, m.queue, m.offset));
+    if args.from.is_none() {
+        messages.drain(..messages.len().saturating_sub(limit));
+    } else {
+        messages.truncate(limit);
+    }
+    let mut listing = Listing::new("MessageList", &columns());
+    listing.ordered = true;
+    listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
+    listing.errors = errors;
+    let verdict = Failure::over(&listing.errors, answered);
+    session.printer.print(listing)?;
+    verdict
+}
+
+/// Messages of one queue from its begin up to its present end, at most `limit`.
+async fn read_queue(
+    session: &Session,
+    args: &TailArgs,
+    at: &QueueAt,
+    window: (i64, i64),
+    limit: usize,
+) -> Result<Vec<Message>, Error> {
+    let client = &session.client;
+    let (mut next, end) = range(session, args, at).await?;
+    let mut messages = Vec::new();
+    while next < end && messages.len() < limit {
+        let pull = Pull {
+            topic: &args.topic,
+            queue: at.queue,
+            offset: next,
+            most: BATCH,
+            tags: &args.tag,
+            hold: None,
+        };
+        let pulled = client.pull(&at.broker, &pull, client.deadline()).await?;
+        if let Some(damage) = &pulled.damage {
+            session.warn(&format!(
+                "{} queue {} behind offset {next}: {damage}",
+                at.broker, at.queue
+            ));
+        }
+        let past_end = pulled.messages.last().is_some_and(|m| m.stored_ms > window.1);
+        messages.extend(
+            pulled
+                .messages
+                .into_iter()
+                .filter(|m| m.offset < end && (window.0..=window.1).contains(&m.stored_ms) && args.wants(m)),
+        );
+        if pulled.next <= next || past_end {
+            break;
+        }
+        next = pulled.next;
+    }
+    messages.truncate(limit);
+    Ok(messages)
+}
+
+type Waiting<'a> = FuturesUnordered<BoxFuture<'a, (QueueAt, i64, Result<Pulled, Error>)>>;
+
+/// Prints messages as they come, until the limit or an interrupt.
+async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Result<(), Failure> {
+    let mut left = args.limit();
+    let mut out = Lines::new(session, args)?;
+    let mut waiting: Waiting<'_> = FuturesUnordered::new();
+    let mut known: Vec<QueueAt> = Vec::new();
+    for at in found {
+        let begin = match &args.from {
+            None => {
+                session
+                    .client
+                    .max_offset(&at, &args.topic, session.client.deadline())
+                    .await?
+            }
+            Some(_) => range(session, args, &at).await?.0,
+        };
+        known.push(at.clone());
+        waiting.push(hold(session, args, at, begin, Duration::ZERO));
+    }
+    let mut refresh = tokio::time::interval_at(tokio::time::Instant::now() + REFRESH, REFRESH);
+    let mut silent: BTreeMap<String, String> = BTreeMap::new();
+    while left > 0 {
+        tokio::select! {
+            Some((at, offset, answer)) = waiting.next() => {
+                let (next, rest) = match answer {
+                    Ok(pulled) => {
+                        silent.remove(&at.broker.to_string());
+                        if pulled.status == PullStatus::OffsetMoved && pulled.next != offset {
+                            session.warn(&format!(
+                                "{} queue {}: offset {offset} is gone, going on at {}",
+                                at.broker, at.queue, pulled.next
+                            ));
+                        }
+                        for message in pulled.messages.iter().filter(|m| args.wants(m)) {
+                            if left == 0 {
+                                break;
+                            }
+                            out.print(message)?;
+                            left -= 1;
+                        }
+                        out.flush()?;
+                        (pulled.next, Duration::ZERO)
+                    }
+                    Err(e) => {
+                        let why = e.reason();
+                        if silent.insert(at.broker.to_string(), why.clone()).as_ref() != Some(&why) {
+                            session.warn(&format!("{}: {why}; trying again", at.broker));
+                        }
+                        (offset, Duration::from_secs(1))
+                    }
+                };
+                waiting.push(hold(session, args, at, next, rest));
+            }
+            _ = refresh.tick() => {
+                for at in wanted_queues(session, args).await.unwrap_or_default() {
+                    if !known.contains(&at) {
+                        known.push(at.clone());
+                        waiting.push(hold(session, args, at, 0, Duration::ZERO));
+                    }
+                }
+            }
+            _ = tokio::signal::ctrl_c() => {
+                return Err(Failure::new(super::exit::INTERRUPTED, "interrupted"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One held pull, after a rest.
+fn hold<'a>(
+    session: &'a Session,
+    args: &'a TailArgs,
+    at: QueueAt,
+    offset: i64,
+    rest: Duration,
+) -> BoxFuture<'a, (QueueAt, i64, Result<Pulled, Error>)> {
+    Box::pin(async move {
+        tokio::time::sleep(rest).await;
+        let pull = Pull {
+            topic: &args.topic,
+            queue: at.queue,
+            offset,
+            most: BATCH,
+            tags: &args.tag,
+            hold: Some(HOLD),
+        };
+        let answer = session
+            .client
+            .pull(&at.broker, &pull, Deadline::after(HOLD + GRACE))
+            .await;
+        (at, offset, answer)
+    })
+}
+
+/// Messages one a line, in the chosen form.
+struct Lines<'a> {
+    session: &'a Session,
+    body: BodyForm,
+    rows: Printer,
+}
+
+impl<'a> Lines<'a> {
+    fn new(session: &'a Session, args: &TailArgs) -> Result<Self, Failure> {
+        let format = match session.printer.format {
+            // A stream has no end at which one document could be closed.
+            Format::Json | Format::Jsonl => Format::Jsonl,
+            other => other,
+        };
+        if format == Format::Csv && session.printer.headers {
+            let head = Printer {
+                headers: true,
+                filter: None,
+                ..session.printer.rows(format)
+            };
+            head.print(Listing::new("MessageList", &columns()))?;
+        }
+        Ok(Self {
+            session,
+            body: args.body,
+            rows: session.printer.rows(format),
+        })
+    }
+
+    fn print(&mut self, message: &Message) -> Result<(), Failure> {
+        if !self.session.is_table() {
+            let mut listing = Listing::new("MessageList", &columns());
+            listing.push(row(message, self.body));
+            return self.rows.print(listing);
+        }
+        let printer = &self.session.printer;
+        let time = printer.zone.text(message.stored_ms).unwrap_or_default();
+        let tag = message.tag().map(|t| format!(" [{t}]")).unwrap_or_default();
+        let keys = message.keys().join(" ");
+        let keys = if keys.is_empty() { keys } else { format!(" {keys}") };
+        let body = match self.body.show(&message.body) {
+            super::output::Cell::Text(text) => format!(" {text}"),
+            _ => String::new(),
+        };
+        let line = printable(&format!(
+            "{time} {}/{}@{}{tag}{keys}{body}",
+            message.broker, message.queue, message.offset
+        ));
+        let line = match printer.width.filter(|_| printer.format == Format::Table) {
+            Some(width) => cut(&line, width),
+            None => line,
+        };
+        writeln!(std::io::stdout().lock(), "{line}")?;
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), Failure> {
+        std::io::stdout().lock().flush()?;
+        Ok(())
+    }
+}

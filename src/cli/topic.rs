@@ -1,0 +1,490 @@
+//! `rmq topic`: what is read. Changes are in `topic_change`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Subcommand;
+
+use super::exit::{self, Failure};
+use super::output::{Cell, Format, Listing, col, wide};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::topic_change::{self, CreateArgs, DeleteArgs, UpdateArgs};
+use super::watch::{self, Rows, WatchArgs};
+use crate::client::admin::topic::{ConfigSource, kind, masters};
+use crate::client::snapshot::TopicKind;
+use crate::client::{BrokerAt, Error, Which, similar};
+use crate::protocol::body::{TopicConfig, TopicRouteData};
+
+/// Commands on topics.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// List the topics with their queues and permission
+    List {
+        /// Retry, dead-letter and system topics as well
+        #[arg(short, long)]
+        all: bool,
+        #[command(flatten)]
+        scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show a topic's configuration on each broker
+    Get {
+        /// Topic name
+        name: String,
+        #[command(flatten)]
+        scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Create a topic; fails when it exists
+    Create(CreateArgs),
+    /// Change the named fields of a topic and no others
+    Update(UpdateArgs),
+    /// Delete a topic on its brokers and name servers
+    Delete(DeleteArgs),
+    /// Show where a topic's queues are
+    Route {
+        /// Topic name
+        name: String,
+        /// One row for each name server
+        #[arg(long)]
+        each_namesrv: bool,
+    },
+    /// Show the offset range of each queue
+    Status {
+        /// Topic name
+        name: String,
+        /// Only this queue
+        #[arg(long, value_name = "N")]
+        queue: Option<i32>,
+        /// One row a broker
+        #[arg(long)]
+        sum: bool,
+        #[command(flatten)]
+        scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+}
+
+/// Runs a topic command.
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { all, scope, watch } => {
+            watch::print(session, &watch, || list(session, all, &scope)).await
+        }
+        Command::Get { name, scope, watch } => {
+            watch::print(session, &watch, || get(session, &name, &scope)).await
+        }
+        Command::Create(args) => topic_change::create(session, args).await,
+        Command::Update(args) => topic_change::update(session, args).await,
+        Command::Delete(args) => topic_change::delete(session, args).await,
+        Command::Route { name, each_namesrv } => route(session, &name, each_namesrv).await,
+        Command::Status {
+            name,
+            queue,
+            sum,
+            scope,
+            watch,
+        } => watch::print(session, &watch, || status(session, &name, queue, sum, &scope)).await,
+    }
+}
+
+/// The failure for a topic that nobody has, with names that are close.
+pub async fn not_found(session: &Session, name: &str, searched: String) -> Failure {
+    let names = session.client.topic_names(None).await.unwrap_or_default();
+    Failure::from(Error::NotFound {
+        noun: "topic",
+        name: name.to_owned(),
+        searched,
+        similar: similar(name, names.iter().map(String::as_str)),
+    })
+}
+
+async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let scope = scope.scope(session);
+    let names_of = scope.cluster.as_deref().filter(|_| scope.brokers.is_empty());
+    let (info, names) = tokio::join!(client.cluster_info(), client.topic_names(names_of));
+    let info = info?;
+    let brokers = crate::client::admin::cluster::select(&info, &scope, Which::Masters)?;
+    let mut servers: BTreeSet<String> = info.broker_addr_table.keys().cloned().collect();
+    servers.extend(info.cluster_addr_table.keys().cloned());
+    let mut topics: BTreeMap<String, Vec<(String, TopicConfig)>> = BTreeMap::new();
+    if scope.brokers.is_empty() {
+        topics.extend(names?.into_iter().map(|name| (name, Vec::new())));
+    }
+    let mut listing = Listing::new(
+        "TopicList",
+        &[
+            col("name"),
+            col("kind"),
+            col("perm"),
+            col("read_queues"),
+            col("write_queues"),
+            col("brokers"),
+            wide("order"),
+            wide("type"),
+            wide("broker_names"),
+        ],
+    );
+    let mut answered = false;
+    // Bare names need nothing from the brokers.
+    if session.printer.format != Format::Name || !scope.brokers.is_empty() {
+        let deadline = client.deadline();
+        let answers = client
+            .each(brokers, |broker| async move {
+                let table = client.broker_topics(&broker.server(), deadline).await;
+                (broker, table)
+            })
+            .await;
+        for (broker, table) in answers {
+            match table {
+                Ok(table) => {
+                    answered = true;
+                    for (name, config) in table.topic_config_table {
+                        topics
+                            .entry(name)
+                            .or_default()
+                            .push((broker.id.name.clone(), config));
+                    }
+                }
+                Err(e) => listing.errors.push(Failure::from(&e)),
+            }
+        }
+    }
+    for (name, configs) in topics {
+        let kind = kind(&name, &servers);
+        if !all && kind != TopicKind::User {
+            continue;
+        }
+        let per_broker = |number: &dyn Fn(&TopicConfig) -> i32| -> Cell {
+            let numbers: BTreeSet<i32> = configs.iter().map(|(_, c)| number(c)).collect();
+            match (numbers.first(), numbers.last()) {
+                (Some(a), Some(b)) if a == b => (*a).into(),
+                (Some(a), Some(b)) => format!("{a}..{b}").into(),
+                _ => Cell::Unknown,
+            }
+        };
+        let words = |word: &dyn Fn(&TopicConfig) -> Option<String>| -> Cell {
+            let words: BTreeSet<String> = configs.iter().filter_map(|(_, c)| word(c)).collect();
+            if words.is_empty() {
+                Cell::Unknown
+            } else {
+                Cell::Text(words.into_iter().collect::<Vec<_>>().join("|"))
+            }
+        };
+        listing.push(vec![
+            name.as_str().into(),
+            kind_name(kind).into(),
+            words(&|c| Some(c.perm.to_string())),
+            per_broker(&|c| c.read_queue_nums),
+            per_broker(&|c| c.write_queue_nums),
+            if configs.is_empty() {
+                Cell::Unknown
+            } else {
+                configs.len().into()
+            },
+            words(&|c| Some(if c.order { "yes" } else { "no" }.to_owned())),
+            words(&|c| c.attributes.get("message.type").map(|t| t.to_lowercase())),
+            configs
+                .iter()
+                .map(|(broker, _)| broker.clone())
+                .collect::<Vec<_>>()
+                .into(),
+        ]);
+    }
+    Ok(Rows {
+        some_answered: answered || !listing.rows.is_empty(),
+        listing,
+    })
+}
+
+fn kind_name(kind: TopicKind) -> &'static str {
+    match kind {
+        TopicKind::User => "user",
+        TopicKind::Retry => "retry",
+        TopicKind::DeadLetter => "dlq",
+        TopicKind::System => "system",
+    }
+}
+
+/// A topic's configuration on each of `brokers`.
+pub async fn configs(
+    session: &Session,
+    brokers: &[BrokerAt],
+    name: &str,
+) -> Vec<(BrokerAt, Result<Option<(TopicConfig, ConfigSource)>, Error>)> {
+    let client = &session.client;
+    let deadline = client.deadline();
+    client
+        .each(brokers.to_vec(), |broker| async move {
+            let config = client.topic_config(&broker, name, deadline).await;
+            (broker, config)
+        })
+        .await
+}
+
+async fn get(session: &Session, name: &str, scope: &ScopeArgs) -> Result<Rows, Failure> {
+    let brokers = scope.brokers(session, Which::Masters).await?;
+    let mut listing = Listing::new(
+        "TopicConfig",
+        &[
+            col("broker"),
+            col("perm"),
+            col("perm_bits"),
+            col("read_queues"),
+            col("write_queues"),
+            col("order"),
+            col("type"),
+            wide("filter"),
+            wide("sys_flag"),
+            wide("attributes"),
+            wide("addr"),
+            wide("cluster"),
+            wide("source"),
+        ],
+    );
+    for (broker, answer) in configs(session, &brokers, name).await {
+        match answer {
+            Ok(None) => {}
+            Ok(Some((config, source))) => {
+                let told = source == ConfigSource::Broker;
+                listing.push(vec![
+                    broker.id.name.as_str().into(),
+                    config.perm.to_string().into(),
+                    config.perm.0.into(),
+                    config.read_queue_nums.into(),
+                    config.write_queue_nums.into(),
+                    told.then_some(config.order).into(),
+                    config
+                        .attributes
+                        .get("message.type")
+                        .map(|t| t.to_lowercase())
+                        .into(),
+                    told.then(|| format!("{:?}", config.topic_filter_type)).into(),
+                    config.topic_sys_flag.into(),
+                    config
+                        .attributes
+                        .iter()
+                        .map(|(k, v)| format!("{k}={v}"))
+                        .collect::<Vec<_>>()
+                        .into(),
+                    broker.addr.as_str().into(),
+                    broker.id.cluster.as_str().into(),
+                    if told { "broker" } else { "route" }.into(),
+                ]);
+            }
+            Err(e) => listing.errors.push(Failure::from(&e)),
+        }
+    }
+    if listing.rows.is_empty() && listing.errors.is_empty() {
+        let searched = format!("{} brokers", brokers.len());
+        return Err(not_found(session, name, searched).await);
+    }
+    Ok(Rows {
+        some_answered: !listing.rows.is_empty(),
+        listing,
+    })
+}
+
+async fn route(session: &Session, name: &str, each: bool) -> Result<(), Failure> {
+    let answers = session.client.route_each(name).await;
+    let mut listing = Listing::new(
+        "TopicRoute",
+        &[
+            if each { col("namesrv") } else { wide("namesrv") },
+            col("broker"),
+            col("read_queues"),
+            col("write_queues"),
+            col("perm"),
+            col("addrs"),
+            wide("perm_bits"),
+            wide("cluster"),
+        ],
+    );
+    listing.ordered = each;
+    let mut known: Vec<(&str, Option<&TopicRouteData>)> = Vec::new();
+    for (addr, answer) in &answers {
+        match answer {
+            Ok(route) => known.push((addr, route.as_ref())),
+            Err(e) if each => listing.errors.push(Failure::from(e)),
+            Err(e) if e.is_unreachable() => {
+                session.warn(&format!("name server {addr} was skipped: {}", e.reason()));
+            }
+            Err(e) => listing.errors.push(Failure::from(e)),
+        }
+    }
+    if known.is_empty() {
+        let tried = answers
+            .iter()
+            .filter_map(|(addr, a)| Some(format!("{addr}: {}", a.as_ref().err()?.reason())));
+        return Err(Failure::new(exit::CONNECTION, "no name server could be reached")
+            .because(tried.collect::<Vec<_>>().join("\n       ")));
+    }
+    let agree = known
+        .windows(2)
+        .all(|pair| pair[0].1.map(comparable) == pair[1].1.map(comparable));
+    if !agree && !each {
+        session.warn("the name servers disagree on this route; see --each-namesrv");
+    }
+    if known.iter().all(|(_, route)| route.is_none()) {
+        let searched = known.iter().map(|(addr, _)| *addr).collect::<Vec<_>>().join(", ");
+        return Err(not_found(session, name, searched).await);
+    }
+    for (addr, route) in known.iter().filter(|(_, r)| r.is_some()) {
+        let Some(route) = route else { continue };
+        for queues in &route.queue_datas {
+            let set = route
+                .broker_datas
+                .iter()
+                .find(|set| set.broker_name == queues.broker_name);
+            listing.push(vec![
+                (*addr).into(),
+                queues.broker_name.as_str().into(),
+                queues.read_queue_nums.into(),
+                queues.write_queue_nums.into(),
+                queues.perm.to_string().into(),
+                set.map(|set| {
+                    set.broker_addrs
+                        .iter()
+                        .map(|(id, addr)| {
+                            if *id == 0 {
+                                addr.clone()
+                            } else {
+                                format!("{id}:{addr}")
+                            }
+                        })
+                        .collect::<Vec<_>>()
+                })
+                .into(),
+                queues.perm.0.into(),
+                set.map(|set| set.cluster.clone()).into(),
+            ]);
+        }
+        if !each {
+            break;
+        }
+    }
+    let verdict = Failure::over(&listing.errors, true);
+    session.printer.print(listing)?;
+    verdict
+}
+
+/// Broker name, read queues, write queues, permission.
+type Queues = (String, i32, i32, i32);
+
+/// What of a route two name servers must agree on, in one order.
+fn comparable(route: &TopicRouteData) -> (Vec<Queues>, Vec<BrokerAt>) {
+    let mut queues: Vec<_> = route
+        .queue_datas
+        .iter()
+        .map(|q| {
+            (
+                q.broker_name.clone(),
+                q.read_queue_nums,
+                q.write_queue_nums,
+                q.perm.0,
+            )
+        })
+        .collect();
+    queues.sort();
+    (queues, masters(route))
+}
+
+async fn status(
+    session: &Session,
+    name: &str,
+    queue: Option<i32>,
+    sum: bool,
+    scope: &ScopeArgs,
+) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let scope = scope.scope(session);
+    let Some(route) = client.route(name).await? else {
+        return Err(not_found(session, name, String::new()).await);
+    };
+    let mut brokers = masters(&route);
+    if let Some(cluster) = &scope.cluster {
+        brokers.retain(|b| b.id.cluster == *cluster);
+    }
+    if !scope.brokers.is_empty() {
+        brokers.retain(|b| {
+            scope
+                .brokers
+                .iter()
+                .any(|s| s.0 == b.id.name || s.0 == b.addr || s.0 == b.id.to_string())
+        });
+    }
+    let deadline = client.deadline();
+    let answers = client
+        .each(brokers, |broker| async move {
+            let stats = client.topic_stats(&broker.server(), name, deadline).await;
+            (broker, stats)
+        })
+        .await;
+    let mut listing = Listing::new(
+        "TopicStatus",
+        &[
+            col("broker"),
+            col("queue"),
+            col("min"),
+            col("max"),
+            col("count"),
+            col("last_stored"),
+        ],
+    );
+    let (mut answered, mut tps, mut total) = (false, 0.0, 0_i64);
+    for (broker, stats) in answers {
+        let stats = match stats {
+            Ok(stats) => stats,
+            Err(e) => {
+                listing.errors.push(Failure::from(&e));
+                continue;
+            }
+        };
+        answered = true;
+        tps += stats.topic_put_tps;
+        let rows: Vec<_> = stats
+            .offset_table
+            .iter()
+            .filter(|(at, _)| queue.is_none_or(|wanted| wanted == at.queue_id))
+            .collect();
+        let count = |min: i64, max: i64| max.saturating_sub(min).max(0);
+        total += rows
+            .iter()
+            .map(|(_, o)| count(o.min_offset, o.max_offset))
+            .sum::<i64>();
+        if sum {
+            listing.push(vec![
+                broker.id.name.as_str().into(),
+                Cell::Text(format!("{} queues", rows.len())),
+                Cell::Unknown,
+                Cell::Unknown,
+                rows.iter()
+                    .map(|(_, o)| count(o.min_offset, o.max_offset))
+                    .sum::<i64>()
+                    .into(),
+                Cell::time(rows.iter().map(|(_, o)| o.last_update_timestamp).max()),
+            ]);
+            continue;
+        }
+        for (at, offsets) in rows {
+            listing.push(vec![
+                at.broker_name.as_str().into(),
+                at.queue_id.into(),
+                offsets.min_offset.into(),
+                offsets.max_offset.into(),
+                count(offsets.min_offset, offsets.max_offset).into(),
+                Cell::time(Some(offsets.last_update_timestamp)),
+            ]);
+        }
+    }
+    listing.summary.insert("messages".into(), total.into());
+    listing.summary.insert("put_tps".into(), tps.into());
+    Ok(Rows {
+        listing,
+        some_answered: answered,
+    })
+}

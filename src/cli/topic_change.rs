@@ -1,0 +1,705 @@
+//! `rmq topic create|update|delete`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::topic::{configs, not_found};
+use super::{quoted, time};
+use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
+use crate::client::snapshot::TopicKind;
+use crate::client::{BrokerAt, Which};
+use crate::protocol::body::{TopicConfig, TopicRouteData};
+use crate::protocol::model::{Perm, check_topic};
+
+/// A topic that took a message in this time is in use.
+const IN_USE: Duration = Duration::from_secs(600);
+
+/// `rmq topic create`
+#[derive(Debug, Clone, Args)]
+pub struct CreateArgs {
+    /// Topic name
+    name: String,
+    /// Read and write queues on each broker [default: 8]
+    #[arg(long, value_name = "N", conflicts_with_all = ["read_queues", "write_queues"])]
+    queues: Option<i32>,
+    /// Queues on each broker that consumers read [default: 8]
+    #[arg(long, value_name = "N")]
+    read_queues: Option<i32>,
+    /// Queues on each broker that producers write [default: 8]
+    #[arg(long, value_name = "N")]
+    write_queues: Option<i32>,
+    /// 2 or W, 4 or R, 6 or RW, 0 or none [default: 6]
+    #[arg(long, value_name = "PERM")]
+    perm: Option<PermChange>,
+    /// Ordered topic
+    #[arg(long)]
+    order: bool,
+    /// Message type: normal, fifo, delay, transaction, mixed
+    #[arg(long = "type", value_name = "TYPE", value_parser = message_type)]
+    message_type: Option<String>,
+    /// An attribute; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
+    attr: Vec<(String, String)>,
+    /// Create a topic with a system name
+    #[arg(long)]
+    force_system: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq topic update`
+#[derive(Debug, Clone, Args)]
+pub struct UpdateArgs {
+    /// Topic name
+    name: String,
+    /// 2 or W, 4 or R, 6 or RW, 0 or none; +W -W +R -R change one bit
+    #[arg(long, value_name = "PERM", allow_hyphen_values = true)]
+    perm: Option<PermChange>,
+    /// Read and write queues on each broker
+    #[arg(long, value_name = "N", conflicts_with_all = ["read_queues", "write_queues"])]
+    queues: Option<i32>,
+    /// Queues on each broker that consumers read
+    #[arg(long, value_name = "N")]
+    read_queues: Option<i32>,
+    /// Queues on each broker that producers write
+    #[arg(long, value_name = "N")]
+    write_queues: Option<i32>,
+    /// Ordered topic
+    #[arg(long, value_name = "BOOL")]
+    order: Option<bool>,
+    /// Message type: normal, fifo, delay, transaction, mixed
+    #[arg(long = "type", value_name = "TYPE", value_parser = message_type)]
+    message_type: Option<String>,
+    /// Set an attribute; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
+    attr: Vec<(String, String)>,
+    /// Remove an attribute; repeatable
+    #[arg(long, value_name = "KEY")]
+    unset_attr: Vec<String>,
+    /// Allow fewer queues than now, or fewer read than write queues
+    #[arg(long)]
+    force: bool,
+    /// Change a system topic
+    #[arg(long)]
+    force_system: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq topic delete`
+#[derive(Debug, Clone, Args)]
+pub struct DeleteArgs {
+    /// Topic name
+    name: String,
+    /// Delete it although a group is online on it or a message came in the last 10 minutes
+    #[arg(long)]
+    force: bool,
+    /// Delete a system topic
+    #[arg(long)]
+    force_system: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+fn message_type(text: &str) -> Result<String, String> {
+    let upper = text.to_ascii_uppercase();
+    match upper.as_str() {
+        "NORMAL" | "FIFO" | "DELAY" | "TRANSACTION" | "MIXED" | "UNSPECIFIED" => Ok(upper),
+        _ => Err("use normal, fifo, delay, transaction, mixed or unspecified".into()),
+    }
+}
+
+fn check_queues(flag: &str, number: Option<i32>, least: i32) -> Result<(), Failure> {
+    match number {
+        Some(n) if !(least..=MAX_QUEUES).contains(&n) => Err(Failure::usage(format!(
+            "--{flag} {n} is not a number of queues; use {least} to {MAX_QUEUES}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+async fn check_name(session: &Session, name: &str, force_system: bool) -> Result<(), Failure> {
+    check_topic(name).map_err(|e| Failure::usage(format!("topic \"{name}\": {e}")))?;
+    if force_system {
+        return Ok(());
+    }
+    let servers = session.client.server_names().await?;
+    if kind(name, &servers) == TopicKind::System {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!("\"{name}\" is a system topic; nothing was changed"),
+        )
+        .hint("--force-system if that is really meant"));
+    }
+    Ok(())
+}
+
+/// One write: the broker, its topic before (if any) and after.
+struct Write {
+    broker: BrokerAt,
+    before: Option<TopicConfig>,
+    after: TopicConfig,
+    /// How many plan steps belong to it.
+    steps: usize,
+}
+
+/// `rmq topic create`
+pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
+    let (read, write) = (
+        args.queues.or(args.read_queues).unwrap_or(8),
+        args.queues.or(args.write_queues).unwrap_or(8),
+    );
+    check_queues("read-queues", Some(read), 1)?;
+    check_queues("write-queues", Some(write), 1)?;
+    check_name(session, &args.name, args.force_system).await?;
+    let mut after = TopicConfig {
+        topic_name: args.name.clone(),
+        read_queue_nums: read,
+        write_queue_nums: write,
+        perm: args.perm.map_or(Perm::READ_WRITE, |p| p.apply(Perm(0))),
+        order: args.order,
+        attributes: args.attr.into_iter().collect(),
+        ..TopicConfig::default()
+    };
+    if let Some(message_type) = args.message_type {
+        after.attributes.insert("message.type".into(), message_type);
+    }
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let mut there = Vec::new();
+    for (broker, answer) in configs(session, &brokers, &args.name).await {
+        if answer?.is_some() {
+            there.push(broker.id.name);
+        }
+    }
+    if !there.is_empty() {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!("topic \"{}\" exists already on {}", args.name, there.join(", ")),
+        )
+        .hint(format!("rmq topic update {}", args.name)));
+    }
+    let mut plan = Plan {
+        action: format!("create topic {}", args.name),
+        object: args.name.clone(),
+        cluster: cluster_of(&brokers),
+        class: Class::A,
+        steps: Vec::new(),
+        impact: vec![format!(
+            "{write} write and {read} read queues on each of {} brokers",
+            brokers.len()
+        )],
+    };
+    let described = format!(
+        "{read} read and {write} write queues, perm {} {}{}{}",
+        after.perm.0,
+        after.perm,
+        if after.order { ", ordered" } else { "" },
+        after
+            .attributes
+            .iter()
+            .map(|(k, v)| format!(", {k}={v}"))
+            .collect::<String>()
+    );
+    let mut writes = Vec::new();
+    for broker in brokers {
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: "topic".into(),
+            before: "absent".into(),
+            after: described.clone(),
+        });
+        writes.push(Write {
+            broker,
+            before: None,
+            after: after.clone(),
+            steps: 1,
+        });
+    }
+    let undo = format!(
+        "rmq topic delete {} --cluster {}",
+        args.name,
+        quoted(&plan.cluster)
+    );
+    carry_out(session, plan, writes, &args.name, undo).await
+}
+
+/// `rmq topic update`
+pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> {
+    let mut patch = TopicPatch {
+        read_queues: args.queues.or(args.read_queues),
+        write_queues: args.queues.or(args.write_queues),
+        perm: args.perm,
+        order: args.order,
+        set_attributes: args.attr.into_iter().collect(),
+        unset_attributes: args.unset_attr.into_iter().collect(),
+    };
+    if let Some(message_type) = args.message_type {
+        patch.set_attributes.insert("message.type".into(), message_type);
+    }
+    if patch.is_empty() {
+        return Err(
+            Failure::usage(format!("nothing to change in topic {} is named", args.name))
+                .hint(format!("rmq topic update {} --perm 6", args.name)),
+        );
+    }
+    check_queues("read-queues", patch.read_queues, 0)?;
+    check_queues("write-queues", patch.write_queues, 0)?;
+    check_name(session, &args.name, args.force_system).await?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let mut plan = Plan {
+        action: format!("update topic {}", args.name),
+        object: args.name.clone(),
+        cluster: cluster_of(&brokers),
+        class: Class::A,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let (mut writes, mut undo, mut found) = (Vec::new(), Vec::new(), 0);
+    for (broker, answer) in configs(session, &brokers, &args.name).await {
+        // A broker that cannot be read cannot be changed safely, and a change of the others alone is not what was
+        // asked for: name the broker and stop before anything is written.
+        let Some((before, source)) = answer? else {
+            continue;
+        };
+        found += 1;
+        if source == ConfigSource::Route {
+            session.warn(&format!(
+                "{} is too old to tell a topic's order flag and attributes; they are sent as defaults",
+                broker.server()
+            ));
+        }
+        let after = patch.apply(&before);
+        let changed = differences(&before, &after);
+        if changed.is_empty() {
+            continue;
+        }
+        judge(&mut plan, &broker, &before, &after, args.force)?;
+        undo.push(undo_line(&args.name, &broker, &before, &after));
+        for (field, from, to) in &changed {
+            plan.steps.push(Step {
+                target: broker.server().to_string(),
+                field: field.clone(),
+                before: from.clone(),
+                after: to.clone(),
+            });
+        }
+        writes.push(Write {
+            steps: changed.len(),
+            broker,
+            before: Some(before),
+            after,
+        });
+    }
+    if found == 0 {
+        let searched = format!("{} brokers of cluster {}", brokers.len(), plan.cluster);
+        return Err(not_found(session, &args.name, searched).await);
+    }
+    if writes.is_empty() {
+        session.note("nothing to change");
+        return Ok(());
+    }
+    carry_out(session, plan, writes, &args.name, undo.join(" && ")).await
+}
+
+/// Raises the class of a plan, adds its impact, and refuses what hides messages.
+fn judge(
+    plan: &mut Plan,
+    broker: &BrokerAt,
+    before: &TopicConfig,
+    after: &TopicConfig,
+    force: bool,
+) -> Result<(), Failure> {
+    let name = &broker.id.name;
+    let fewer_reads = after.read_queue_nums < before.read_queue_nums;
+    let fewer_writes = after.write_queue_nums < before.write_queue_nums;
+    let unread = after.read_queue_nums < after.write_queue_nums
+        && (after.read_queue_nums != before.read_queue_nums
+            || after.write_queue_nums != before.write_queue_nums);
+    if (fewer_reads || fewer_writes || unread) && !force {
+        let why = if unread {
+            format!(
+                "On {name} producers would write {} queues of which consumers read {}.",
+                after.write_queue_nums, after.read_queue_nums
+            )
+        } else {
+            format!("On {name} there would be fewer queues than now; messages in the others may stay unread.")
+        };
+        return Err(
+            Failure::new(exit::PRECONDITION, format!("{} was not done", plan.action))
+                .because(why)
+                .hint("shrink write queues first, wait until the rest is consumed, then shrink read queues; --force goes on now"),
+        );
+    }
+    if fewer_reads || fewer_writes {
+        plan.class = plan.class.max(Class::B);
+        plan.impact.push(format!(
+            "{name}: queues {} and up are no longer {}",
+            if fewer_reads {
+                after.read_queue_nums
+            } else {
+                after.write_queue_nums
+            },
+            if fewer_reads { "read" } else { "written" }
+        ));
+    }
+    if before.perm.writable() && !after.perm.writable() {
+        plan.class = plan.class.max(Class::B);
+        plan.impact.push(format!("{name}: producers are refused"));
+    }
+    if before.perm.readable() && !after.perm.readable() {
+        plan.class = plan.class.max(Class::B);
+        plan.impact.push(format!("{name}: consumers are refused"));
+    }
+    Ok(())
+}
+
+/// The command that restores what a broker had.
+fn undo_line(name: &str, broker: &BrokerAt, before: &TopicConfig, after: &TopicConfig) -> String {
+    let mut line = format!("rmq topic update {name} --broker {}", broker.addr);
+    if before.perm != after.perm {
+        line.push_str(&format!(" --perm {}", before.perm.0));
+    }
+    if before.read_queue_nums != after.read_queue_nums {
+        line.push_str(&format!(" --read-queues {}", before.read_queue_nums));
+    }
+    if before.write_queue_nums != after.write_queue_nums {
+        line.push_str(&format!(" --write-queues {}", before.write_queue_nums));
+    }
+    if before.order != after.order {
+        line.push_str(&format!(" --order {}", before.order));
+    }
+    for (key, value) in &before.attributes {
+        if after.attributes.get(key) != Some(value) {
+            line.push_str(&format!(" --attr {}", quoted(&format!("{key}={value}"))));
+        }
+    }
+    for key in after
+        .attributes
+        .keys()
+        .filter(|k| !before.attributes.contains_key(*k))
+    {
+        line.push_str(&format!(" --unset-attr {}", quoted(key)));
+    }
+    // Going back up from a shrink, or down from a growth, needs no second thought in an undo.
+    if after.read_queue_nums > before.read_queue_nums || after.write_queue_nums > before.write_queue_nums {
+        line.push_str(" --force");
+    }
+    line
+}
+
+fn cluster_of(brokers: &[BrokerAt]) -> String {
+    let mut names: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
+    names.dedup();
+    names.join(",")
+}
+
+/// Confirms, writes to every broker, reads back from every broker and name server, reports.
+async fn carry_out(
+    session: &Session,
+    plan: Plan,
+    writes: Vec<Write>,
+    name: &str,
+    undo: String,
+) -> Result<(), Failure> {
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let client = &session.client;
+    let deadline = client.deadline();
+    let mut results = client
+        .each(writes, |write| async move {
+            let server = write.broker.server();
+            let done = client
+                .write_topic(&server, write.before.as_ref(), &write.after, deadline)
+                .await;
+            (write, done)
+        })
+        .await;
+    let mut outcomes = Vec::new();
+    let mut written: Vec<&Write> = Vec::new();
+    for (write, done) in &mut results {
+        let outcome = match done {
+            Ok(()) => match read_back(session, write).await {
+                None => {
+                    written.push(write);
+                    Outcome::Done
+                }
+                Some(why) => Outcome::Unproven(why),
+            },
+            Err(e) => Outcome::Failed(Failure::from(&*e)),
+        };
+        outcomes.extend(vec![outcome; write.steps]);
+    }
+    if let Some(why) = routes_differ(session, name, &written).await {
+        for outcome in &mut outcomes {
+            if matches!(outcome, Outcome::Done) {
+                *outcome = Outcome::Unproven(why.clone());
+            }
+        }
+    }
+    change::report(session, &plan, outcomes, Some(undo))
+}
+
+/// What the broker has after the write, when it is not what was written.
+async fn read_back(session: &Session, write: &Write) -> Option<String> {
+    let client = &session.client;
+    match client
+        .topic_config(&write.broker, &write.after.topic_name, client.deadline())
+        .await
+    {
+        Ok(Some((now, source))) => {
+            let wrong = differences(&write.after, &now);
+            // A route knows neither order nor attributes.
+            let wrong: Vec<String> = wrong
+                .into_iter()
+                .filter(|(field, _, _)| {
+                    source == ConfigSource::Broker || field != "order" && !field.starts_with("attr")
+                })
+                .map(|(field, _, now)| format!("{field} reads back {now}"))
+                .collect();
+            (!wrong.is_empty()).then(|| wrong.join(", "))
+        }
+        Ok(None) => Some("the broker does not have the topic".into()),
+        Err(e) => Some(format!("written, but not read back: {}", e.reason())),
+    }
+}
+
+/// Waits until every name server that answers has the new values; what is still wrong at the end.
+async fn routes_differ(session: &Session, name: &str, writes: &[&Write]) -> Option<String> {
+    if writes.is_empty() {
+        return None;
+    }
+    let client = &session.client;
+    let end = Instant::now() + session.timeout;
+    let mut pause = Duration::from_millis(5);
+    // A broker registers a topic's permission cut down to its own; asked for only where the two differ.
+    let mut own_perms: BTreeMap<&str, Option<Perm>> = BTreeMap::new();
+    loop {
+        let mut wrong = None;
+        'routes: for (addr, route) in client.route_each(name).await {
+            // A dead name server learns from the broker when it is back.
+            let Ok(route) = route else { continue };
+            let Some(route) = route else {
+                wrong = Some(format!("name server {addr} has no route yet"));
+                break;
+            };
+            for write in writes {
+                let broker = write.broker.id.name.as_str();
+                let mut what = differs(&route, write, None);
+                if what.is_some() {
+                    if !own_perms.contains_key(broker) {
+                        let config = client
+                            .look_config(&write.broker.server(), client.deadline())
+                            .await;
+                        own_perms.insert(broker, config.ok().and_then(|c| c.perm));
+                    }
+                    what = differs(&route, write, own_perms[broker]);
+                }
+                if let Some(what) = what {
+                    wrong = Some(format!("name server {addr} {what}"));
+                    break 'routes;
+                }
+            }
+        }
+        let why = wrong?;
+        if Instant::now() + pause >= end {
+            return Some(why);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}
+
+fn differs(route: &TopicRouteData, write: &Write, own_perm: Option<Perm>) -> Option<String> {
+    let broker = &write.broker.id.name;
+    if broker.is_empty() {
+        return None;
+    }
+    let Some(queues) = route.queue_datas.iter().find(|q| q.broker_name == *broker) else {
+        return Some(format!("does not list {broker}"));
+    };
+    let after = &write.after;
+    if queues.read_queue_nums != after.read_queue_nums || queues.write_queue_nums != after.write_queue_nums {
+        return Some(format!(
+            "still shows {}/{} queues on {broker}",
+            queues.read_queue_nums, queues.write_queue_nums
+        ));
+    }
+    let wanted = own_perm.map_or(after.perm, |own| after.perm.and(own));
+    (queues.perm.and(Perm::READ_WRITE) != wanted.and(Perm::READ_WRITE))
+        .then(|| format!("still shows perm {} on {broker}", queues.perm))
+}
+
+/// `rmq topic delete`
+pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
+    check_name(session, &args.name, args.force_system).await?;
+    let client = &session.client;
+    let name = args.name.as_str();
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let mut targets = Vec::new();
+    for (broker, answer) in configs(session, &brokers, name).await {
+        if let Some((config, _)) = answer? {
+            targets.push((broker, config));
+        }
+    }
+    let cluster = cluster_of(&brokers);
+    let routes = client.route_each(name).await;
+    let routed: Vec<String> = routes
+        .iter()
+        .filter(|(_, route)| {
+            route.as_ref().is_ok_and(|route| {
+                route
+                    .as_ref()
+                    .is_some_and(|r| r.broker_datas.iter().any(|set| set.cluster == cluster))
+            })
+        })
+        .map(|(addr, _)| addr.clone())
+        .collect();
+    if targets.is_empty() && routed.is_empty() {
+        let searched = format!("{} brokers of cluster {cluster}", brokers.len());
+        return Err(not_found(session, name, searched).await);
+    }
+    let impact = impact_of_delete(session, name, &targets, args.force).await?;
+    let whole_cluster = args.scope.broker.is_empty();
+    let mut plan = Plan {
+        action: format!("delete topic {name}"),
+        object: name.to_owned(),
+        cluster: cluster.clone(),
+        class: Class::C,
+        steps: Vec::new(),
+        impact,
+    };
+    for (broker, config) in &targets {
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: "topic".into(),
+            before: format!(
+                "{} read and {} write queues, perm {} {}",
+                config.read_queue_nums, config.write_queue_nums, config.perm.0, config.perm
+            ),
+            after: "absent".into(),
+        });
+    }
+    // The route of a topic goes with its last broker; with some brokers only, they register without it.
+    let name_servers: Vec<String> = if whole_cluster {
+        routes
+            .iter()
+            .filter(|(_, route)| route.is_ok())
+            .map(|(addr, _)| addr.clone())
+            .collect()
+    } else {
+        Vec::new()
+    };
+    for addr in &name_servers {
+        plan.steps.push(Step {
+            target: format!("name server {addr}"),
+            field: "route".into(),
+            before: if routed.contains(addr) {
+                "present"
+            } else {
+                "absent"
+            }
+            .into(),
+            after: "absent".into(),
+        });
+    }
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let deadline = client.deadline();
+    let on_brokers = client
+        .each(targets, |(broker, _)| async move {
+            let server = broker.server();
+            match client.delete_topic_on_broker(&server, name, deadline).await {
+                Err(e) => Outcome::Failed(Failure::from(&e)),
+                Ok(()) => match client.topic_config(&broker, name, client.deadline()).await {
+                    Ok(None) => Outcome::Done,
+                    // A broker too old to be asked is read through the route, which still has it now.
+                    Ok(Some((_, ConfigSource::Route))) => Outcome::Done,
+                    Ok(Some(_)) => Outcome::Unproven("the broker still has the topic".into()),
+                    Err(e) => Outcome::Unproven(format!("deleted, but not read back: {}", e.reason())),
+                },
+            }
+        })
+        .await;
+    let on_name_servers = client
+        .each(name_servers, |addr| {
+            let cluster = cluster.as_str();
+            async move {
+                match client
+                    .delete_topic_on_name_server(&addr, name, cluster, client.deadline())
+                    .await
+                {
+                    Err(e) => Outcome::Failed(Failure::from(&e)),
+                    Ok(()) => Outcome::Done,
+                }
+            }
+        })
+        .await;
+    let outcomes = on_brokers.into_iter().chain(on_name_servers).collect();
+    change::report(session, &plan, outcomes, None)
+}
+
+/// What is lost with a topic; refuses while it is in use.
+async fn impact_of_delete(
+    session: &Session,
+    name: &str,
+    targets: &[(BrokerAt, TopicConfig)],
+    force: bool,
+) -> Result<Vec<String>, Failure> {
+    let client = &session.client;
+    let (mut messages, mut last_stored) = (0_i64, 0_i64);
+    let mut online = BTreeSet::new();
+    for (broker, _) in targets {
+        let server = broker.server();
+        let stats = client.topic_stats(&server, name, client.deadline()).await?;
+        for offsets in stats.offset_table.values() {
+            messages += offsets.max_offset.saturating_sub(offsets.min_offset).max(0);
+            last_stored = last_stored.max(offsets.last_update_timestamp);
+        }
+        for group in client.topic_groups(&server, name, client.deadline()).await? {
+            let clients = client.group_clients(&server, &group, client.deadline()).await?;
+            if clients
+                .is_some_and(|c| !c.connection_set.is_empty() && c.subscription_table.contains_key(name))
+            {
+                online.insert(group);
+            }
+        }
+    }
+    let mut impact = vec![format!("{messages} messages are lost")];
+    let mut in_use = Vec::new();
+    if !online.is_empty() {
+        let groups: Vec<String> = online.into_iter().collect();
+        in_use.push(format!("groups online on it: {}", groups.join(", ")));
+    }
+    let idle = u64::try_from(time::now_ms().saturating_sub(last_stored)).unwrap_or(0);
+    if last_stored > 0 && Duration::from_millis(idle) < IN_USE {
+        in_use.push(format!(
+            "the last message came {} ago",
+            time::duration(Duration::from_millis(idle))
+        ));
+    }
+    if !in_use.is_empty() && !force {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!("topic \"{name}\" is in use; nothing was changed"),
+        )
+        .because(in_use.join("; "))
+        .hint("--force deletes it all the same"));
+    }
+    impact.extend(in_use);
+    Ok(impact)
+}
