@@ -62,6 +62,8 @@ pub struct StoreConfig {
     pub file_reserved_time: u64,
     /// Pause between two deletions of the commit log, ms.
     pub delete_commit_log_files_interval: u64,
+    /// Pause between two queues whose files are deleted, ms.
+    pub delete_consume_queue_files_interval: u64,
     /// Most commit log files deleted in one round.
     pub delete_file_batch_max: usize,
     /// Used share of the disk, in percent, from which expired files are deleted at any hour (10..=95).
@@ -124,6 +126,7 @@ impl Default for StoreConfig {
             delete_when: "04".into(),
             file_reserved_time: 72,
             delete_commit_log_files_interval: 100,
+            delete_consume_queue_files_interval: 100,
             delete_file_batch_max: 10,
             disk_max_used_space_ratio: 75,
             disk_space_clean_forcibly_ratio: 85,

@@ -2,21 +2,44 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::protocol::message::NewMessage;
+use crate::protocol::message::{BLANK_LEN, Measured, NewMessage};
+use crate::protocol::model::SysFlag;
+use disk::io_error;
+use health::Block;
+use segments::LogBytes;
+use shared::Shared;
 
+mod ahead;
+mod build;
+mod clean;
+mod commit_log;
 pub mod config;
+mod consume_queue;
 pub mod cursor;
+mod deleted;
 mod disk;
 pub mod error;
+mod flush;
 pub mod format;
+mod health;
+mod index;
+mod load;
 mod lock;
+mod queues;
+mod read;
 pub mod reader;
+mod recover;
+mod salvage;
 pub mod segments;
+mod shared;
 pub mod tables;
+mod wake;
 
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
@@ -155,124 +178,337 @@ pub struct StoreFigures {
     pub not_writable: Option<String>,
 }
 
+/// Bytes that a record may be longer than the longest body, as in Java.
+const RECORD_OVERHEAD: usize = 64 * 1024;
+/// How long a clean stop waits for queues and index to catch up with the log.
+const CATCH_UP: Duration = Duration::from_secs(30);
+
 /// An open store directory. Owned by one process at a time.
+///
+/// Dropped without [`Self::close`] it stops like a killed process: what was appended stays in the page cache, and the
+/// next start recovers.
 #[derive(Debug)]
-pub struct MessageStore {}
+pub struct MessageStore {
+    shared: Arc<Shared>,
+    /// Empty after the stop.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
 
 impl MessageStore {
     /// Locks the directory, loads and recovers it, starts the background threads.
-    pub fn open(_config: StoreConfig) -> Result<Arc<Self>, Error> {
-        unimplemented!()
+    pub fn open(config: StoreConfig) -> Result<Arc<Self>, Error> {
+        let shared = Arc::new(recover::open(config)?);
+        clean::check_disk(&shared);
+        let ahead = Arc::clone(shared.log.ahead());
+        let bodies: [(&str, Body); 5] = [
+            ("rmq-ahead", Box::new(move || ahead.run())),
+            ("rmq-build", body(&shared, build::run)),
+            ("rmq-flush", body(&shared, flush::run)),
+            ("rmq-flush-queue", body(&shared, flush::run_queues)),
+            ("rmq-clean", body(&shared, clean::run)),
+        ];
+        let store = Arc::new(Self {
+            threads: Mutex::default(),
+            shared,
+        });
+        for (name, body) in bodies {
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+            let thread = thread.map_err(io_error(
+                "start a thread for",
+                &store.config().store_path_root_dir,
+            ))?;
+            store.threads().push(thread);
+        }
+        Ok(store)
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The configuration it runs with.
-    pub fn config(&self) -> &StoreConfig {
-        unimplemented!()
+    pub fn config(&self) -> Arc<StoreConfig> {
+        self.shared.config.load_full()
     }
 
     /// Changes the keys that may change at run time (`flushDiskType`, `fileReservedTime`, ratios, transfer limits…).
-    /// The broker hands over the whole new struct.
-    pub fn reconfigure(&self, _config: StoreConfig) {
-        unimplemented!()
+    /// The broker hands over the whole new struct; directories and file sizes stay as they were at the start.
+    pub fn reconfigure(&self, config: StoreConfig) {
+        let old = self.config();
+        self.shared.reconfigure(StoreConfig {
+            store_path_root_dir: old.store_path_root_dir.clone(),
+            store_path_commit_log: old.store_path_commit_log.clone(),
+            mapped_file_size_commit_log: old.mapped_file_size_commit_log,
+            mapped_file_size_consume_queue: old.mapped_file_size_consume_queue,
+            max_hash_slot_num: old.max_hash_slot_num,
+            max_index_num: old.max_index_num,
+            ..config
+        });
     }
 
     /// Appends one record. Does not block on the disk.
-    pub fn append(&self, _message: &NewMessage) -> Result<Appended, AppendError> {
-        unimplemented!()
+    pub fn append(&self, message: &NewMessage) -> Result<Appended, AppendError> {
+        let measured = self.measure(message)?;
+        self.append_run(std::slice::from_ref(message), &[measured], |_| ())
     }
 
     /// Appends several records of one topic and queue as one piece: all or none, consecutive offsets. The second
     /// value is the physical offset of each record.
-    pub fn append_batch(&self, _messages: &[NewMessage]) -> Result<(Appended, Vec<i64>), AppendError> {
-        unimplemented!()
+    pub fn append_batch(&self, messages: &[NewMessage]) -> Result<(Appended, Vec<i64>), AppendError> {
+        let Some(first) = messages.first() else {
+            return Err(AppendError::Illegal("empty batch".into()));
+        };
+        let mut measured = Vec::with_capacity(messages.len());
+        for message in messages {
+            if message.topic != first.topic || message.queue_id != first.queue_id {
+                return Err(AppendError::Illegal("a batch has one topic and queue".into()));
+            }
+            measured.push(self.measure(message)?);
+        }
+        let mut offsets = Vec::with_capacity(messages.len());
+        let appended = self.append_run(messages, &measured, |at| offsets.push(at))?;
+        Ok((appended, offsets))
+    }
+
+    /// Checks a message against the limits; all of it that need not happen under the lock.
+    fn measure(&self, message: &NewMessage) -> Result<Measured, AppendError> {
+        let config = self.shared.config.load();
+        let most = config.max_message_size;
+        if message.body.len() > most {
+            let len = message.body.len();
+            return Err(AppendError::Illegal(format!(
+                "message body size {len} over limit {most} (maxMessageSize)"
+            )));
+        }
+        if !build::is_file_name(&message.topic) || message.queue_id < 0 {
+            let (topic, queue_id) = (&message.topic, message.queue_id);
+            return Err(AppendError::Illegal(format!(
+                "no queue can be {topic:?}@{queue_id}"
+            )));
+        }
+        let measured = message
+            .measure()
+            .map_err(|e| AppendError::Illegal(e.to_string()))?;
+        if measured.len > most.saturating_add(RECORD_OVERHEAD) {
+            let len = measured.len;
+            return Err(AppendError::Illegal(format!(
+                "message of {len} bytes is too long"
+            )));
+        }
+        Ok(measured)
+    }
+
+    fn append_run(
+        &self,
+        messages: &[NewMessage],
+        measured: &[Measured],
+        at: impl FnMut(i64),
+    ) -> Result<Appended, AppendError> {
+        let shared = &*self.shared;
+        if let Some(reason) = shared.health.reason() {
+            return Err(AppendError::NotWritable(reason));
+        }
+        if shared.is_busy() {
+            return Err(AppendError::Busy);
+        }
+        let total: usize = measured.iter().map(|m| m.len).sum();
+        let segment = shared.log.segment_size();
+        // Java fills a whole segment with such a record and answers that it is stored.
+        if (total + BLANK_LEN) as u64 > segment {
+            return Err(AppendError::Illegal(format!(
+                "{total} bytes do not fit a commit log segment of {segment}"
+            )));
+        }
+        let has_offset = |message: &NewMessage| {
+            let transaction = message.sys_flag.transaction();
+            transaction != SysFlag::TRANSACTION_PREPARED && transaction != SysFlag::TRANSACTION_ROLLBACK
+        };
+        let queue = messages
+            .first()
+            .filter(|first| has_offset(first))
+            .map(|first| shared.queues.find_or_make(&first.topic, first.queue_id));
+        let next = queue.as_ref().map(|queue| &queue.next);
+        let appended = shared.log.append(next, messages, measured, at)?;
+        shared.appended();
+        Ok(appended)
     }
 
     /// Waits until what was appended holds: at once under ASYNC_FLUSH or when `wait` is false.
     pub fn durable(
         &self,
-        _appended: &Appended,
-        _wait: bool,
+        appended: &Appended,
+        wait: bool,
     ) -> impl Future<Output = Durability> + Send + 'static {
-        async { unimplemented!() }
+        let end = u64::try_from(appended.end).unwrap_or(0);
+        let follow = (wait && self.shared.is_sync()).then(|| {
+            let limit = Duration::from_millis(self.shared.config.load().sync_flush_timeout);
+            (self.shared.flush.follow(), limit)
+        });
+        async move {
+            let Some((mut flushed, limit)) = follow else {
+                return Durability::Done;
+            };
+            let held = flushed.wait_for(|state| state.failed || state.to >= end);
+            match tokio::time::timeout(limit, held).await {
+                Ok(Ok(state)) if state.to >= end => Durability::Done,
+                Ok(_) => Durability::FlushFailed,
+                Err(_) => Durability::FlushTimeout,
+            }
+        }
     }
 
     /// Reads up to `max_count` records whose tag code passes `filter`, within the byte limits of the configuration
     /// (and `max_bytes`). Never creates a queue.
     pub fn get(
         &self,
-        _topic: &str,
-        _queue_id: i32,
-        _offset: i64,
-        _max_count: usize,
-        _max_bytes: usize,
-        _filter: &dyn Fn(i64) -> bool,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn Fn(i64) -> bool,
     ) -> Got {
-        unimplemented!()
+        self.shared
+            .get(topic, queue_id, offset, max_count, max_bytes, filter)
     }
 
     /// Smallest queue offset, 0 for an unknown queue.
-    pub fn min_offset(&self, _topic: &str, _queue_id: i32) -> i64 {
-        unimplemented!()
+    pub fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        self.shared
+            .queues
+            .find(topic, queue_id)
+            .map_or(0, |queue| queue.min())
     }
 
     /// Offset behind the last entry that consumers may see, 0 for an unknown queue.
-    pub fn max_offset(&self, _topic: &str, _queue_id: i32) -> i64 {
-        unimplemented!()
+    pub fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        self.shared
+            .queues
+            .find(topic, queue_id)
+            .map_or(0, |queue| queue.max())
     }
 
     /// The queue offset the next append will get.
-    pub fn next_offset(&self, _topic: &str, _queue_id: i32) -> i64 {
-        unimplemented!()
+    pub fn next_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        self.shared
+            .queues
+            .find(topic, queue_id)
+            .map_or(0, |queue| queue.next.load(std::sync::atomic::Ordering::Relaxed))
     }
 
     /// Follows the queue's max offset: how a held pull is woken. The channel belongs to the queue and is made for
     /// any legal (topic, queue) without creating files.
-    pub fn bell(&self, _topic: &str, _queue_id: i32) -> tokio::sync::watch::Receiver<i64> {
-        unimplemented!()
+    pub fn bell(&self, topic: &str, queue_id: i32) -> tokio::sync::watch::Receiver<i64> {
+        self.shared.queues.find_or_make(topic, queue_id).bell()
     }
 
     /// Queue offset by store time (ms), clamped to [min, max].
-    pub fn offset_by_time(&self, _topic: &str, _queue_id: i32, _time_ms: i64, _boundary: Boundary) -> i64 {
-        unimplemented!()
+    pub fn offset_by_time(&self, topic: &str, queue_id: i32, time_ms: i64, boundary: Boundary) -> i64 {
+        self.shared.offset_by_time(topic, queue_id, time_ms, boundary)
     }
 
     /// Store time (ms) of an entry, -1 when there is none.
-    pub fn store_time(&self, _topic: &str, _queue_id: i32, _offset: i64) -> i64 {
-        unimplemented!()
+    pub fn store_time(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        self.shared.store_time(topic, queue_id, offset)
     }
 
     /// True when the entry's record lies in the newest `accessMessageInMemoryMaxRatio` % of RAM of the log.
-    pub fn in_memory(&self, _topic: &str, _queue_id: i32, _offset: i64) -> bool {
-        unimplemented!()
+    pub fn in_memory(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        self.shared.in_memory(topic, queue_id, offset)
     }
 
     /// The whole record at a physical offset.
-    pub fn record_at(&self, _offset: i64) -> Option<Bytes> {
-        unimplemented!()
+    pub fn record_at(&self, offset: i64) -> Option<Bytes> {
+        self.shared.log.record(offset, None)
     }
 
     /// Records whose keys hash like `key`, within store times `begin..=end` (ms).
-    pub fn query(&self, _topic: &str, _key: &str, _max: usize, _begin: i64, _end: i64) -> Queried {
-        unimplemented!()
+    pub fn query(&self, topic: &str, key: &str, max: usize, begin: i64, end: i64) -> Queried {
+        self.shared.query(topic, key, max, begin, end)
     }
 
     /// Removes the queues of a topic, files and all.
-    pub fn delete_topic(&self, _topic: &str) -> Result<(), Error> {
-        unimplemented!()
+    pub fn delete_topic(&self, topic: &str) -> Result<(), Error> {
+        let end = self.shared.log.segments().end();
+        self.shared.deleted.add(topic, end as i64)?;
+        self.shared.queues.delete(topic)
     }
 
     /// Figures for the runtime info.
     pub fn figures(&self) -> StoreFigures {
-        unimplemented!()
+        self.shared.figures()
     }
 
     /// Where a small table of the broker lives: `<root>/config/<name>`.
-    pub fn table_path(&self, _name: &str) -> PathBuf {
-        unimplemented!()
+    pub fn table_path(&self, name: &str) -> PathBuf {
+        self.config().store_path_root_dir.join("config").join(name)
     }
 
     /// Flushes everything, stops the threads, removes `abort`, releases the lock. Idempotent.
     pub fn close(&self) -> Result<(), Error> {
-        unimplemented!()
+        let shared = &*self.shared;
+        let first = shared.health.block(Block::Closed, "the store is closed".into());
+        if !first {
+            return Ok(());
+        }
+        let until = Instant::now() + CATCH_UP;
+        let is_behind = || {
+            let flush_failed = shared.health.is_blocked(Block::FlushFailed);
+            shared.build.at() < shared.log.segments().end() && !(shared.is_sync() && flush_failed)
+        };
+        while is_behind() && Instant::now() < until {
+            shared.appended();
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.stop_threads();
+        let stopped = self.settle(!is_behind());
+        shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stopped
+    }
+
+    /// Writes back everything; the crash marker goes only if all of it worked and nothing is missing.
+    fn settle(&self, caught_up: bool) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let root = self.config().store_path_root_dir.clone();
+        let failed = |reason: &str| Error::Io {
+            what: "stop cleanly",
+            path: root.clone(),
+            source: std::io::Error::other(reason.to_owned()),
+        };
+        if !flush::flush_log(shared) {
+            return Err(failed("a flush failed; the next start recovers"));
+        }
+        shared.full_index_files(shared.index.files().into_iter().filter(|file| file.is_full()));
+        shared.index.flush()?;
+        flush::flush_queues(shared, 1, true)?;
+        shared.log.ahead().discard()?;
+        if !caught_up {
+            return Err(failed("queues are behind the log; the next start recovers"));
+        }
+        recover::remove_abort(&root)
+    }
+
+    fn stop_threads(&self) {
+        self.shared.stop_threads();
+        let threads = std::mem::take(&mut *self.threads());
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+    }
+}
+
+/// What a thread of the store runs.
+type Body = Box<dyn FnOnce() + Send>;
+
+fn body(shared: &Arc<Shared>, run: fn(&Shared)) -> Body {
+    let shared = Arc::clone(shared);
+    Box::new(move || run(&shared))
+}
+
+impl Drop for MessageStore {
+    fn drop(&mut self) {
+        self.stop_threads();
     }
 }

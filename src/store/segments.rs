@@ -322,7 +322,7 @@ impl Segments {
     }
 
     /// The files by offset.
-    pub fn files(&self) -> impl ExactSizeIterator<Item = &SegmentFile> {
+    pub fn files(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
         self.files.iter().map(|(file, _)| file)
     }
 

@@ -1,3 +1,4 @@
 //! The one integration binary; a module per subject.
 
 mod layers;
+mod store_life;

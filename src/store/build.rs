@@ -1,0 +1,347 @@
+//! Follows the commit log and makes what is derived from it: consume queue entries, index items, and the ring of a
+//! queue's bell. Recovery replays through the same code.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Error;
+use super::consume_queue::{ConsumeQueue, Pushed};
+use super::cursor::{Found, MessageCursor};
+use super::deleted::DeletedTopics;
+use super::format::consume_queue::Entry;
+use super::health::Block;
+use super::index::{Index, IndexFile};
+use super::queues::ConsumeQueues;
+use super::shared::Shared;
+use super::wake::Waker;
+use crate::protocol::message::MessageView;
+use crate::protocol::model::{SysFlag, tags_code};
+use crate::protocol::properties::names;
+
+/// Topic of delayed messages; the tags code of its entries is the time of delivery.
+pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+
+/// Records between two rings of the bells.
+const RUN: usize = 256;
+/// While records keep coming the thread looks for more after this time, instead of being woken for each.
+const LINGER: Duration = Duration::from_micros(200);
+/// How often it looks in vain before it parks.
+const LINGERS: u32 = 3;
+/// Pause before a failed write is tried again, as in Java.
+const RETRY: Duration = Duration::from_secs(1);
+/// Attempts before the index is given up, when its trouble is not a full disk.
+const INDEX_ATTEMPTS: u32 = 3;
+
+/// How far the building has come.
+#[derive(Debug, Default)]
+pub struct Build {
+    /// Everything below is in queues and index.
+    at: AtomicU64,
+    /// Store time of the newest record there.
+    timestamp: AtomicI64,
+    /// Given up for this run.
+    index_off: AtomicBool,
+    pub(super) waker: Waker,
+}
+
+impl Build {
+    /// Begins behind what recovery has replayed.
+    pub fn new(at: u64, timestamp: i64) -> Self {
+        Self {
+            at: AtomicU64::new(at),
+            timestamp: AtomicI64::new(timestamp),
+            ..Self::default()
+        }
+    }
+
+    /// Physical offset up to which everything is built.
+    pub fn at(&self) -> u64 {
+        self.at.load(Ordering::Acquire)
+    }
+
+    /// Store time of the newest record that is built.
+    pub fn timestamp(&self) -> i64 {
+        self.timestamp.load(Ordering::Acquire)
+    }
+}
+
+/// The properties that the building looks at.
+#[derive(Debug, Default)]
+struct Wanted<'a> {
+    tags: Option<&'a str>,
+    keys: Option<&'a str>,
+    unique_key: Option<&'a str>,
+    delay: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(view: &MessageView<'a>) -> Self {
+        let mut wanted = Self::default();
+        for (name, value) in view.properties().iter() {
+            match name {
+                names::TAGS => wanted.tags = Some(value),
+                names::KEYS => wanted.keys = Some(value),
+                names::UNIQ_KEY => wanted.unique_key = Some(value),
+                names::DELAY => wanted.delay = Some(value),
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// The keys of the record, in the order in which Java indexes them.
+    fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let words = self.keys.unwrap_or_default().split(' ');
+        self.unique_key
+            .into_iter()
+            .chain(words.filter(|word| !word.is_empty()))
+    }
+}
+
+/// Makes what is derived from a record.
+#[derive(Debug)]
+pub struct Dispatch<'a> {
+    /// Where entries go.
+    pub queues: &'a ConsumeQueues,
+    /// Where items go, if keys are indexed.
+    pub index: Option<&'a Index>,
+    /// Delay of each level, ms.
+    pub delays: &'a [i64],
+    /// Topics that were deleted, and when.
+    pub deleted: &'a DeletedTopics,
+    /// Records up to here are in the index.
+    pub indexed_to: i64,
+}
+
+impl Dispatch<'_> {
+    /// The queue entry of a record, and the queue it goes to; `None` for half messages, roll-backs, and queues that
+    /// cannot or need not be.
+    pub fn entry(&self, view: &MessageView<'_>) -> Option<(Arc<ConsumeQueue>, Entry)> {
+        let transaction = view.sys_flag().transaction();
+        if transaction == SysFlag::TRANSACTION_PREPARED || transaction == SysFlag::TRANSACTION_ROLLBACK {
+            return None;
+        }
+        let (topic, queue_id, offset) = (view.topic(), view.queue_id(), view.physical_offset());
+        if self.deleted.covers(topic, offset) {
+            return None;
+        }
+        if !is_file_name(topic) || queue_id < 0 || view.queue_offset() < 0 {
+            tracing::error!("record at {offset}: no queue can be {topic:?}@{queue_id}; left out");
+            return None;
+        }
+        let entry = Entry {
+            offset,
+            size: view.size() as i32,
+            tags_code: self.tags_code(view),
+        };
+        Some((self.queues.find_or_make(topic, queue_id), entry))
+    }
+
+    fn tags_code(&self, view: &MessageView<'_>) -> i64 {
+        let wanted = Wanted::of(view);
+        if view.topic() == SCHEDULE_TOPIC
+            && let Some(level) = wanted.delay.and_then(|delay| delay.parse::<usize>().ok())
+            && level > 0
+        {
+            let level = level.min(self.delays.len());
+            let delay = level.checked_sub(1).and_then(|n| self.delays.get(n));
+            // Java's delay of a level that it does not know.
+            return view
+                .store_timestamp()
+                .saturating_add(delay.copied().unwrap_or(1000));
+        }
+        wanted.tags.map_or(0, tags_code)
+    }
+
+    /// Calls `put` for each key of a record that is not in the index yet.
+    pub fn index_keys(
+        &self,
+        view: &MessageView<'_>,
+        mut put: impl FnMut(&Index, &str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(index) = self.index else {
+            return Ok(());
+        };
+        if view.physical_offset() <= self.indexed_to
+            || view.sys_flag().transaction() == SysFlag::TRANSACTION_ROLLBACK
+        {
+            return Ok(());
+        }
+        Wanted::of(view).keys().try_for_each(|key| put(index, key))
+    }
+
+    /// Makes everything of a record, without a second try. Returns index files that became full.
+    pub fn replay(&self, view: &MessageView<'_>, queues: bool) -> Result<Vec<Arc<IndexFile>>, Error> {
+        if queues && let Some((queue, entry)) = self.entry(view) {
+            queue.push(view.queue_offset(), entry)?;
+        }
+        let mut full = Vec::new();
+        self.index_keys(view, |index, key| {
+            let put = index.put(view.topic(), key, view.physical_offset(), view.store_timestamp());
+            full.extend(put?);
+            Ok(())
+        })?;
+        Ok(full)
+    }
+}
+
+/// True for a name that is one part of a path and nothing else.
+pub fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && name != "." && name != ".." && !name.contains(['/', '\0'])
+}
+
+/// Body of the build thread.
+pub fn run(shared: &Shared) {
+    let delays = shared.config.load().delay_levels();
+    let dispatch = Dispatch {
+        queues: &shared.queues,
+        index: Some(&shared.index),
+        delays: &delays,
+        deleted: &shared.deleted,
+        indexed_to: -1,
+    };
+    let build = &shared.build;
+    let mut cursor = MessageCursor::new(shared.log.segments(), build.at()).check_body(false);
+    let mut touched: Vec<Arc<ConsumeQueue>> = Vec::new();
+    let mut lingers = 0;
+    while !shared.stop.is_stopped() {
+        let bound = shared.visible_end();
+        let mut timestamp = 0;
+        let mut done = 0;
+        while done < RUN && cursor.position() < bound {
+            match cursor.next() {
+                Some(Ok(Found::Message(record))) => {
+                    let Ok(view) = record.view() else { continue };
+                    if !write(shared, &dispatch, &view, &mut touched) {
+                        return;
+                    }
+                    timestamp = view.store_timestamp();
+                }
+                Some(Ok(Found::Filler { .. })) => {}
+                Some(Err(damage)) => {
+                    // What an append wrote reads back, so this is memory or disk gone bad under us.
+                    tracing::error!("commit log {damage}; records up to {bound} cannot be consumed");
+                    cursor.seek(bound);
+                }
+                None => break,
+            }
+            done += 1;
+        }
+        if done > 0 {
+            for queue in touched.drain(..) {
+                queue.touched.store(false, Ordering::Relaxed);
+                queue.ring();
+            }
+            build.timestamp.fetch_max(timestamp, Ordering::Release);
+            build.at.store(cursor.position(), Ordering::Release);
+            shared.flush.waker.wake();
+            shared.queue_flush.wake();
+            lingers = 0;
+            continue;
+        }
+        lingers += 1;
+        let more = || shared.visible_end() > cursor.position() || shared.stop.is_stopped();
+        if lingers <= LINGERS {
+            std::thread::park_timeout(LINGER);
+        } else {
+            build.waker.park(None, more);
+        }
+    }
+}
+
+/// Writes entry and items of a record, trying again while the disk is full. False when the store stops.
+fn write(
+    shared: &Shared,
+    dispatch: &Dispatch<'_>,
+    view: &MessageView<'_>,
+    touched: &mut Vec<Arc<ConsumeQueue>>,
+) -> bool {
+    if let Some((queue, entry)) = dispatch.entry(view) {
+        let pushed = retry(shared, u32::MAX, || queue.push(view.queue_offset(), entry));
+        match pushed {
+            Tried::Done(Pushed::New) => {
+                if !queue.touched.swap(true, Ordering::Relaxed) {
+                    touched.push(queue);
+                }
+            }
+            Tried::Done(Pushed::Repeated) => {}
+            Tried::GivenUp | Tried::Stopped => return false,
+        }
+    }
+    if !shared.config.load().message_index_enable || shared.build.index_off.load(Ordering::Relaxed) {
+        return true;
+    }
+    let mut stopped = false;
+    let _ = dispatch.index_keys(view, |index, key| {
+        if stopped || shared.build.index_off.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let put = || index.put(view.topic(), key, view.physical_offset(), view.store_timestamp());
+        match retry(shared, INDEX_ATTEMPTS, put) {
+            Tried::Done(full) => shared.full_index_files(full),
+            Tried::GivenUp => {
+                shared.build.index_off.store(true, Ordering::Relaxed);
+                tracing::error!(
+                    "{}: the index cannot be written; messages are stored but not found by key until the next start",
+                    shared.config.load().index_dir().display()
+                );
+            }
+            Tried::Stopped => stopped = true,
+        }
+        Ok(())
+    });
+    !stopped
+}
+
+enum Tried<T> {
+    Done(T),
+    GivenUp,
+    Stopped,
+}
+
+/// Tries until it works, at most `attempts` times unless the disk is full. Meanwhile the store takes no writes.
+fn retry<T>(shared: &Shared, attempts: u32, mut work: impl FnMut() -> Result<T, Error>) -> Tried<T> {
+    let mut failed = 0u32;
+    loop {
+        match work() {
+            Ok(done) => {
+                if failed > 0 {
+                    shared.health.unblock(Block::BuildFailed);
+                }
+                return Tried::Done(done);
+            }
+            Err(e) => {
+                let is_full = matches!(&e, Error::Io { source, .. }
+                    if source.kind() == std::io::ErrorKind::StorageFull);
+                if shared.health.block(Block::BuildFailed, e.to_string()) {
+                    tracing::error!("{e}; writes are refused until this works");
+                }
+                failed = failed.saturating_add(1);
+                if failed >= attempts && !is_full {
+                    shared.health.unblock(Block::BuildFailed);
+                    return Tried::GivenUp;
+                }
+            }
+        }
+        if shared.stop.sleep(RETRY) {
+            return Tried::Stopped;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_part_of_a_path_is_a_file_name() {
+        for good in ["t", "%RETRY%g", "a.b", "ä"] {
+            assert!(is_file_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "/", "a\0"] {
+            assert!(!is_file_name(bad), "{bad:?}");
+        }
+        assert!(!is_file_name(&"x".repeat(256)));
+    }
+}

@@ -1,0 +1,664 @@
+//! One consume queue: entries that say where its records are. Written by the build thread alone, read by everyone.
+//!
+//! Segments are mapped when they are needed and let go when they are not (see [`super::queues`]): a store may have
+//! more queues than a process may have maps. Files stay sparse; space is reserved in small steps ahead of the writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+
+use super::Error;
+use super::disk::{self, io_error};
+use super::format::consume_queue::{self, Entry, LEN};
+use super::format::file_name;
+use super::queues::Maps;
+use super::reader::QueueName;
+use super::segments::{self, Segment, SegmentWriter};
+
+/// Space is reserved in steps of this many bytes; a queue's first step is a page.
+const RESERVE: usize = 64 * 1024;
+/// Most entries that are filled with blanks to keep later ones at their place.
+const MOST_BLANKS: i64 = 1 << 20;
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushed {
+    /// Written.
+    New,
+    /// There already.
+    Repeated,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct ConsumeQueue {
+    name: QueueName,
+    dir: PathBuf,
+    segment_size: u64,
+    maps: Arc<Maps>,
+    /// Queue offset of the next append; changes under the append lock only.
+    pub(super) next: AtomicI64,
+    /// Queue offset behind the last entry that readers may see.
+    max: AtomicI64,
+    /// Queue offset of the first entry whose record is still there.
+    min: AtomicI64,
+    /// Physical offset behind the last entry's record.
+    max_physic: AtomicI64,
+    /// Entries below are flushed.
+    flushed: AtomicI64,
+    files: Mutex<Files>,
+    bell: OnceLock<watch::Sender<i64>>,
+    /// Set by the build thread until it has rung the bell.
+    pub(super) touched: AtomicBool,
+    /// Looked at since the last round of letting go.
+    used: AtomicBool,
+    /// Its topic was deleted: nothing is written any more.
+    gone: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    /// Segments by offset; the map is there while it is in use.
+    list: Vec<(u64, Option<Arc<Segment>>)>,
+    writer: Option<SegmentWriter>,
+    /// Space of the writer's segment is reserved up to here.
+    reserved: usize,
+    /// A file was created whose name is not flushed yet.
+    named: bool,
+}
+
+/// The state of a queue as recovery found it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Offsets of its segments.
+    pub bases: Vec<u64>,
+    /// Queue offset of the first entry whose record may be there.
+    pub min: i64,
+    /// Queue offset behind the last entry.
+    pub max: i64,
+    /// Physical offset behind the last entry's record.
+    pub max_physic: i64,
+}
+
+/// A run of entries in one segment, as far as readers may see.
+#[derive(Debug)]
+pub struct Run {
+    segment: Arc<Segment>,
+    from: usize,
+    to: usize,
+}
+
+impl Run {
+    /// The bytes of the entries.
+    pub fn bytes(&self) -> &[u8] {
+        let bytes = self.segment.bytes(self.from);
+        &bytes[..(self.to - self.from).min(bytes.len())]
+    }
+}
+
+impl ConsumeQueue {
+    pub(super) fn new(
+        name: QueueName,
+        dir: PathBuf,
+        segment_size: u64,
+        maps: Arc<Maps>,
+        state: Recovered,
+    ) -> Self {
+        Self {
+            name,
+            dir,
+            segment_size,
+            maps,
+            next: AtomicI64::new(state.max),
+            max: AtomicI64::new(state.max),
+            min: AtomicI64::new(state.min),
+            max_physic: AtomicI64::new(state.max_physic),
+            flushed: AtomicI64::new(state.max),
+            files: Mutex::new(Files {
+                list: state.bases.into_iter().map(|base| (base, None)).collect(),
+                ..Files::default()
+            }),
+            bell: OnceLock::new(),
+            touched: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    /// Queue offset behind the last visible entry.
+    pub fn max(&self) -> i64 {
+        self.max.load(Ordering::Acquire)
+    }
+
+    /// Queue offset of the first entry whose record is there; never above [`Self::max`].
+    pub fn min(&self) -> i64 {
+        self.min.load(Ordering::Acquire).min(self.max())
+    }
+
+    /// Physical offset behind the last entry's record.
+    pub fn max_physic(&self) -> i64 {
+        self.max_physic.load(Ordering::Relaxed)
+    }
+
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows [`Self::max`].
+    pub fn bell(&self) -> watch::Receiver<i64> {
+        let bell = self.bell.get_or_init(|| watch::Sender::new(self.max()));
+        let receiver = bell.subscribe();
+        // Pairs with the fence in ring(): an entry written meanwhile is seen here, or its writer sees the bell.
+        fence(Ordering::SeqCst);
+        self.strike(bell);
+        receiver
+    }
+
+    /// Tells those who wait that there are new entries.
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if let Some(bell) = self.bell.get() {
+            self.strike(bell);
+        }
+    }
+
+    fn strike(&self, bell: &watch::Sender<i64>) {
+        let max = self.max();
+        bell.send_if_modified(|known| {
+            let news = *known < max;
+            *known = max.max(*known);
+            news
+        });
+    }
+
+    /// Writes the entry of a record with this queue offset. Called by the build thread and by recovery only.
+    pub fn push(&self, queue_offset: i64, entry: Entry) -> Result<Pushed, Error> {
+        let max = self.max.load(Ordering::Relaxed);
+        if self.gone.load(Ordering::Relaxed) || entry.end() <= self.max_physic() || queue_offset < max {
+            return Ok(Pushed::Repeated);
+        }
+        let mut files = self.files();
+        let mut at = max;
+        if queue_offset > max {
+            at = self.skip_to(&mut files, max, queue_offset)?;
+        }
+        self.write(&mut files, at, entry)?;
+        drop(files);
+        self.max_physic.store(entry.end(), Ordering::Relaxed);
+        self.max.store(at + 1, Ordering::Release);
+        // Recovery may find more than the queue had; an append knows better already.
+        self.next.fetch_max(at + 1, Ordering::Relaxed);
+        Ok(Pushed::New)
+    }
+
+    /// Fills the places up to `queue_offset` with blanks, so that the entry keeps its number. Returns where it goes.
+    fn skip_to(&self, files: &mut Files, max: i64, queue_offset: i64) -> Result<i64, Error> {
+        let per_file = (self.segment_size / LEN as u64) as i64;
+        if files.list.is_empty() {
+            // As in Java: the queue begins with the file that the entry belongs to.
+            let first = queue_offset - queue_offset % per_file;
+            for n in first..queue_offset {
+                self.write(files, n, Entry::BLANK)?;
+            }
+            self.min.store(queue_offset, Ordering::Release);
+            self.flushed.store(first, Ordering::Relaxed);
+            return Ok(queue_offset);
+        }
+        let name = &self.name;
+        if queue_offset - max > MOST_BLANKS {
+            // Java shifts such an entry to the end as well.
+            tracing::error!(
+                "queue {}@{}: entry {queue_offset} comes after {max}; it is put there",
+                name.topic,
+                name.queue_id
+            );
+            return Ok(max);
+        }
+        tracing::error!(
+            "queue {}@{}: entries {max} to {queue_offset} are lost; their places stay blank",
+            name.topic,
+            name.queue_id
+        );
+        for n in max..queue_offset {
+            self.write(files, n, Entry::BLANK)?;
+        }
+        Ok(queue_offset)
+    }
+
+    fn write(&self, files: &mut Files, n: i64, entry: Entry) -> Result<(), Error> {
+        let at = n as u64 * LEN as u64;
+        let base = at - at % self.segment_size;
+        let is_open = files.writer.as_ref().is_some_and(|w| w.segment().base() == base);
+        if !is_open {
+            self.open_writer(files, base, (at - base) as usize)?;
+        }
+        let reserved = files.reserved;
+        let Some(writer) = files.writer.as_mut() else {
+            return Ok(());
+        };
+        if writer.at() + LEN > reserved {
+            let file = segments::open_rw(writer.segment().path())?;
+            let step = if writer.at() == 0 { 4096 } else { RESERVE };
+            let to = (writer.at() + step).min(writer.segment().len());
+            disk::reserve(&file, writer.at() as u64, (to - writer.at()) as u64)
+                .map_err(io_error("reserve space for", writer.segment().path()))?;
+            files.reserved = to;
+        }
+        if let Some(slot) = writer.slot(LEN) {
+            slot.copy_from_slice(&entry.to_bytes());
+            writer.advance(LEN);
+        }
+        Ok(())
+    }
+
+    fn open_writer(&self, files: &mut Files, base: u64, at: usize) -> Result<(), Error> {
+        let path = self.dir.join(file_name::segment(base));
+        let known = files.list.iter_mut().find(|(b, _)| *b == base);
+        let file = if known.is_some() {
+            segments::open_rw(&path)?
+        } else {
+            disk::create_dir(&self.dir)?;
+            files.named = true;
+            segments::create_rw(&path, self.segment_size, 0)?
+        };
+        self.maps.make_room();
+        let (segment, writer) = Segment::open_write(&path, base, &file, at)?;
+        files.writer = Some(writer);
+        files.reserved = 0;
+        match files.list.iter_mut().find(|(b, _)| *b == base) {
+            Some((_, map)) => {
+                if map.replace(segment).is_none() {
+                    self.maps.add(1);
+                }
+            }
+            None => {
+                files.list.push((base, Some(segment)));
+                self.maps.add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries from a queue offset to the end of its segment or of the queue; `None` where there are none.
+    pub fn run(&self, offset: i64) -> Option<Run> {
+        let max = self.max();
+        if offset < 0 || offset >= max {
+            return None;
+        }
+        self.used.store(true, Ordering::Relaxed);
+        let at = offset as u64 * LEN as u64;
+        let base = at - at % self.segment_size;
+        let to = (max as u64 * LEN as u64 - base).min(self.segment_size);
+        let mut files = self.files();
+        let n = files.list.binary_search_by_key(&base, |(b, _)| *b).ok()?;
+        let segment = match &files.list[n].1 {
+            Some(segment) => Arc::clone(segment),
+            None => {
+                if let Err(e) = self.map(&mut files, n, to as usize) {
+                    tracing::error!("{e}");
+                    return None;
+                }
+                Arc::clone(files.list[n].1.as_ref()?)
+            }
+        };
+        drop(files);
+        Some(Run {
+            segment,
+            from: (at - base) as usize,
+            to: to as usize,
+        })
+    }
+
+    /// Maps a segment of the list: the last one for writing, since it goes on.
+    fn map(&self, files: &mut Files, n: usize, readable: usize) -> Result<(), Error> {
+        let base = files.list[n].0;
+        if n + 1 == files.list.len() {
+            return self.open_writer(files, base, readable);
+        }
+        self.maps.make_room();
+        let path = self.dir.join(file_name::segment(base));
+        files.list[n].1 = Some(Segment::open_read(&path, base)?);
+        self.maps.add(1);
+        Ok(())
+    }
+
+    /// One entry.
+    pub fn entry(&self, offset: i64) -> Option<Entry> {
+        let run = self.run(offset)?;
+        let bytes: &[u8; LEN] = run.bytes().first_chunk()?;
+        Some(consume_queue::EntryView::new(bytes).to_entry())
+    }
+
+    /// The first queue offset of the segment behind the one that `offset` lies in.
+    pub fn next_segment(&self, offset: i64) -> i64 {
+        let per_file = (self.segment_size / LEN as u64) as i64;
+        offset - offset.rem_euclid(per_file) + per_file
+    }
+
+    /// Bytes that were written and not flushed.
+    pub fn dirty_bytes(&self) -> u64 {
+        (self.max() - self.flushed.load(Ordering::Relaxed)).max(0) as u64 * LEN as u64
+    }
+
+    /// Flushes what was written so far.
+    pub fn flush(&self) -> Result<(), Error> {
+        let (max, flushed) = (self.max(), self.flushed.load(Ordering::Relaxed));
+        let (from, to) = (flushed as u64 * LEN as u64, max as u64 * LEN as u64);
+        let mut files = self.files();
+        let named = std::mem::take(&mut files.named);
+        let dirty: Vec<_> = files
+            .list
+            .iter()
+            .filter(|(base, _)| base + self.segment_size > from && *base < to)
+            .cloned()
+            .collect();
+        drop(files);
+        for (base, map) in dirty {
+            let start = (from.max(base) - base) as usize;
+            let end = (to - base).min(self.segment_size) as usize;
+            match map {
+                Some(segment) => segment.flush(start, end)?,
+                None => {
+                    // Let go while dirty: its pages are in the cache all the same.
+                    let path = self.dir.join(file_name::segment(base));
+                    let file = segments::open_rw(&path)?;
+                    file.sync_data().map_err(io_error("flush", &path))?;
+                }
+            }
+        }
+        if named {
+            disk::sync_dir(&self.dir)?;
+            for parent in self.dir.ancestors().skip(1).take(2) {
+                disk::sync_dir(parent)?;
+            }
+        }
+        self.flushed.store(max, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lets go of maps that nobody looked at since the last call; of all of them when `hard`.
+    pub fn let_go(&self, hard: bool) {
+        if self.used.swap(false, Ordering::Relaxed) && !hard {
+            return;
+        }
+        let mut files = self.files();
+        files.writer = None;
+        files.reserved = 0;
+        let freed = files.list.iter_mut().filter_map(|(_, map)| map.take()).count();
+        self.maps.remove(freed);
+    }
+
+    /// Moves the minimum to the first entry whose record is at or behind `log_start`, and deletes segments that hold
+    /// none but the last. Returns how many were deleted.
+    pub fn expire(&self, log_start: i64) -> Result<usize, Error> {
+        let mut deleted = 0;
+        loop {
+            let files = self.files();
+            let Some((base, _)) = files.list.first().filter(|_| files.list.len() > 1).cloned() else {
+                break;
+            };
+            drop(files);
+            let last = ((base + self.segment_size) / LEN as u64) as i64 - 1;
+            match self.entry(last) {
+                Some(entry) if entry.offset >= log_start && !entry.is_blank() => break,
+                _ => {}
+            }
+            let mut files = self.files();
+            let (base, map) = files.list.remove(0);
+            self.maps.remove(usize::from(map.is_some()));
+            drop(files);
+            disk::remove_file(&self.dir.join(file_name::segment(base)))?;
+            deleted += 1;
+        }
+        self.correct_min(log_start);
+        Ok(deleted)
+    }
+
+    /// Moves the minimum to the first entry whose record is at or behind `log_start`; to the maximum when there is
+    /// none, so an emptied queue keeps its number.
+    pub fn correct_min(&self, log_start: i64) {
+        let max = self.max();
+        let first = self
+            .files()
+            .list
+            .first()
+            .map(|(base, _)| (base / LEN as u64) as i64);
+        let Some(first) = first else {
+            self.min.store(max, Ordering::Release);
+            return;
+        };
+        let from = self.min.load(Ordering::Relaxed).max(first);
+        let is_gone = |offset| {
+            self.entry(offset)
+                .is_none_or(|entry| entry.is_blank() || entry.offset < log_start)
+        };
+        let min = partition_point(from, max, is_gone);
+        self.min.store(min, Ordering::Release);
+    }
+
+    /// Cuts the entries of records at or behind `log_end`. Called by recovery only, before anybody reads.
+    pub fn truncate(&self, log_end: i64) -> Result<(), Error> {
+        let max = self.max();
+        let first = self
+            .files()
+            .list
+            .first()
+            .map(|(base, _)| (base / LEN as u64) as i64);
+        let Some(first) = first else {
+            return Ok(());
+        };
+        let is_kept = |offset| {
+            self.entry(offset)
+                .is_some_and(|entry| entry.is_blank() || entry.offset < log_end)
+        };
+        let cut = partition_point(first, max, is_kept);
+        if cut == max {
+            return Ok(());
+        }
+        let max_physic = match self.entry(cut - 1) {
+            Some(last) if cut > first && !last.is_blank() => last.end(),
+            _ => log_end,
+        };
+        self.let_go(true);
+        let mut files = self.files();
+        let at = cut as u64 * LEN as u64;
+        // A queue that had begun later keeps its number in the name of an empty file.
+        let keep = |base: u64| base < at || (base == at && base > 0);
+        for (base, _) in files.list.iter().filter(|(base, _)| !keep(*base)) {
+            disk::remove_file(&self.dir.join(file_name::segment(*base)))?;
+        }
+        files.list.retain(|(base, _)| keep(*base));
+        if let Some((base, _)) = files.list.last() {
+            clear_tail(
+                &self.dir.join(file_name::segment(*base)),
+                at.saturating_sub(*base),
+            )?;
+        }
+        drop(files);
+        for (position, value) in [
+            (&self.max, cut),
+            (&self.next, cut),
+            (&self.max_physic, max_physic),
+        ] {
+            position.store(value, Ordering::Release);
+        }
+        self.flushed.fetch_min(cut, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Deletes the queue's files; nothing is written any more.
+    pub fn delete(&self) -> Result<(), Error> {
+        self.gone.store(true, Ordering::Relaxed);
+        let mut files = self.files();
+        let list = std::mem::take(&mut files.list);
+        files.writer = None;
+        self.maps
+            .remove(list.iter().filter(|(_, map)| map.is_some()).count());
+        drop(files);
+        for (base, _) in list {
+            disk::remove_file(&self.dir.join(file_name::segment(base)))?;
+        }
+        self.min.store(self.max(), Ordering::Release);
+        remove_empty_dir(&self.dir);
+        if let Some(topic) = self.dir.parent() {
+            remove_empty_dir(topic);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ConsumeQueue {
+    fn drop(&mut self) {
+        self.let_go(true);
+    }
+}
+
+/// Zeroes what a segment holds behind its last entry: old entries must not come back when the queue has grown again.
+pub(super) fn clear_tail(path: &Path, from: u64) -> Result<(), Error> {
+    let file = segments::open_rw(path)?;
+    let len = file.metadata().map_err(io_error("inspect", path))?.len();
+    disk::zero_tail(&file, from, len).map_err(io_error("clear", path))?;
+    Ok(())
+}
+
+/// Best effort: what still holds something stays.
+fn remove_empty_dir(dir: &Path) {
+    let _ = std::fs::remove_dir(dir);
+}
+
+/// The first number in `from..to` for which `is_before` does not hold; those for which it holds come first.
+pub(super) fn partition_point(from: i64, to: i64, is_before: impl Fn(i64) -> bool) -> i64 {
+    let (mut low, mut high) = (from, to.max(from));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(dir: &Path, state: Recovered) -> ConsumeQueue {
+        let name = QueueName {
+            topic: "t".into(),
+            queue_id: 0,
+        };
+        // Five entries a segment.
+        ConsumeQueue::new(name, dir.join("t/0"), 100, Arc::new(Maps::default()), state)
+    }
+
+    fn entry(n: i64) -> Entry {
+        Entry {
+            offset: 1000 + n * 10,
+            size: 10,
+            tags_code: n,
+        }
+    }
+
+    #[test]
+    fn entries_are_read_back_across_segments_and_after_letting_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        for n in 0..12 {
+            assert_eq!(queue.push(n, entry(n)).unwrap(), Pushed::New);
+        }
+        assert_eq!(queue.push(3, entry(3)).unwrap(), Pushed::Repeated);
+        assert_eq!((queue.min(), queue.max(), queue.max_physic()), (0, 12, 1120));
+        for hard in [false, true] {
+            let found: Vec<_> = (0..12).map(|n| queue.entry(n).unwrap().tags_code).collect();
+            assert_eq!(found, (0..12).collect::<Vec<_>>());
+            assert_eq!(queue.run(3).unwrap().bytes().len(), 2 * LEN);
+            assert_eq!(queue.run(10).unwrap().bytes().len(), 2 * LEN);
+            assert!(queue.entry(12).is_none() && queue.entry(-1).is_none());
+            queue.let_go(hard);
+        }
+        assert_eq!(queue.maps.count(), 0);
+        queue.push(12, entry(12)).unwrap();
+        assert_eq!(queue.entry(12).unwrap(), entry(12));
+        queue.flush().unwrap();
+        assert_eq!(queue.dirty_bytes(), 0);
+        assert_eq!(queue.next_segment(7), 10);
+    }
+
+    #[test]
+    fn a_queue_that_begins_late_is_filled_with_blanks() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        queue.push(7, entry(7)).unwrap();
+        assert_eq!((queue.min(), queue.max()), (7, 8));
+        assert_eq!(queue.entry(5).unwrap(), Entry::BLANK);
+        assert!(queue.entry(4).is_none());
+        queue.correct_min(0);
+        assert_eq!(queue.min(), 7);
+        queue.push(9, entry(9)).unwrap();
+        assert_eq!(queue.entry(8).unwrap(), Entry::BLANK);
+        assert_eq!(queue.entry(9).unwrap(), entry(9));
+    }
+
+    #[test]
+    fn expiry_keeps_the_last_segment_and_the_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        for n in 0..12 {
+            queue.push(n, entry(n)).unwrap();
+        }
+        assert_eq!(queue.expire(1070).unwrap(), 1);
+        assert_eq!((queue.min(), queue.max()), (7, 12));
+        assert_eq!(queue.expire(5000).unwrap(), 1);
+        assert_eq!((queue.min(), queue.max()), (12, 12));
+        assert!(queue.entry(11).is_some());
+        queue.push(12, entry(500)).unwrap();
+        queue.correct_min(5000);
+        assert_eq!((queue.min(), queue.max()), (12, 13));
+    }
+
+    #[test]
+    fn a_cut_queue_does_not_see_its_old_entries_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        for n in 0..12 {
+            queue.push(n, entry(n)).unwrap();
+        }
+        queue.truncate(1030).unwrap();
+        assert_eq!((queue.max(), queue.max_physic()), (3, 1030));
+        assert_eq!(std::fs::read_dir(dir.path().join("t/0")).unwrap().count(), 1);
+        queue.push(3, entry(3)).unwrap();
+        let bytes = std::fs::read(dir.path().join("t/0").join(file_name::segment(0))).unwrap();
+        assert_eq!(bytes[80..], [0; 20]);
+        queue.truncate(0).unwrap();
+        assert_eq!((queue.min(), queue.max()), (0, 0));
+        assert_eq!(std::fs::read_dir(dir.path().join("t/0")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_bell_tells_of_entries_before_and_after_it_was_hung() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        queue.push(0, entry(0)).unwrap();
+        let mut bell = queue.bell();
+        assert_eq!(*bell.borrow_and_update(), 1);
+        queue.push(1, entry(1)).unwrap();
+        queue.ring();
+        assert!(bell.has_changed().unwrap());
+        assert_eq!(*bell.borrow_and_update(), 2);
+    }
+
+    #[test]
+    fn a_deleted_queue_leaves_nothing_and_takes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        queue.push(0, entry(0)).unwrap();
+        queue.delete().unwrap();
+        assert_eq!(queue.push(1, entry(1)).unwrap(), Pushed::Repeated);
+        assert!(queue.entry(0).is_none());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,277 @@
+//! Looks over a store directory before anything in it is touched: kind of store, sizes of files, names that do not
+//! belong there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::consume_queue::Recovered;
+use super::cursor::QueueCursor;
+use super::disk::{self, io_error};
+use super::format::consume_queue::{Entry, LEN};
+use super::format::file_name;
+use super::format::index::HEADER_LEN;
+use super::index::IndexFile;
+use super::reader::{QueueName, list_index, list_queues, queue_dir};
+use super::segments::{self, Listing, SegmentFile, Segments};
+use super::{Error, StoreConfig};
+
+/// Segment sizes are multiples of this in every store that was configured by a person.
+const PAGE: u64 = 4096;
+
+/// Refuses stores of a kind that this broker cannot read.
+pub fn check_kind(config: &StoreConfig) -> Result<(), Error> {
+    let rocks = config.consume_queue_dir().join("CURRENT");
+    if rocks.exists() {
+        return Err(Error::Unsupported {
+            path: rocks,
+            reason: "a store with RocksDB queues (storeType=defaultRocksDB)".into(),
+        });
+    }
+    let log = config.commit_log_dir();
+    if log.to_string_lossy().contains(',') {
+        return Err(Error::Unsupported {
+            path: log,
+            reason: "storePathCommitLog with more than one directory".into(),
+        });
+    }
+    Ok(())
+}
+
+fn warn_of_strays(strays: &[std::path::PathBuf]) {
+    for stray in strays {
+        tracing::warn!("{}: not a file of the store, ignored", stray.display());
+    }
+}
+
+/// Checks the lengths of a run of segments. A last file that is empty is deleted, one that is too short is extended
+/// where it certainly was cut; anything else is an error that names the config key. `right_size_seen` tells that
+/// other files of the store prove the size to be right.
+fn check_lengths(
+    listing: Listing,
+    size: u64,
+    unit: u64,
+    key: &'static str,
+    right_size_seen: bool,
+) -> Result<Vec<SegmentFile>, Error> {
+    let mut files = listing.files;
+    if files.last().is_some_and(|last| last.len == 0)
+        && let Some(last) = files.pop()
+    {
+        tracing::warn!("{}: empty, deleted", last.path.display());
+        disk::remove_file(&last.path)?;
+    }
+    let count = files.len();
+    for (n, file) in files.iter_mut().enumerate() {
+        let wrong_size = Error::Size {
+            path: file.path.clone(),
+            found: file.len,
+            expected: size,
+            key,
+        };
+        if file.base % size != 0 || file.len > size {
+            return Err(wrong_size);
+        }
+        if file.len < size {
+            let was_cut = count > 1 || right_size_seen || file.len % unit != 0;
+            if n + 1 < count || !was_cut {
+                return Err(wrong_size);
+            }
+            tracing::warn!(
+                "{}: {} bytes instead of {size}, extended; what was cut off is lost",
+                file.path.display(),
+                file.len
+            );
+            segments::open_rw(&file.path)?
+                .set_len(size)
+                .map_err(io_error("extend", &file.path))?;
+            file.len = size;
+        }
+    }
+    Ok(files)
+}
+
+/// The files of the commit log.
+pub fn commit_log(config: &StoreConfig) -> Result<Vec<SegmentFile>, Error> {
+    let listing = segments::list(&config.commit_log_dir())?;
+    warn_of_strays(&listing.strays);
+    let size = config.mapped_file_size_commit_log;
+    check_lengths(listing, size, PAGE, "mappedFileSizeCommitLog", false)
+}
+
+/// A queue as its files tell.
+#[derive(Debug)]
+pub struct LoadedQueue {
+    /// Topic and number.
+    pub name: QueueName,
+    /// Its files.
+    pub files: Vec<SegmentFile>,
+    /// Its state.
+    pub state: Recovered,
+    /// Its last entry that points to a record.
+    pub last: Option<Entry>,
+}
+
+/// All queues. Their files are checked but not changed, apart from [`check_lengths`].
+pub fn queues(config: &StoreConfig) -> Result<Vec<LoadedQueue>, Error> {
+    let dir = config.consume_queue_dir();
+    let size = config.consume_queue_segment();
+    let (names, strays) = list_queues(&dir)?;
+    warn_of_strays(&strays);
+    let mut listings = Vec::with_capacity(names.len());
+    let mut right_size_seen = false;
+    for name in names {
+        let listing = segments::list(&queue_dir(&dir, &name.topic, name.queue_id))?;
+        warn_of_strays(&listing.strays);
+        right_size_seen |= listing.files.iter().any(|file| file.len == size);
+        listings.push((name, listing));
+    }
+    listings
+        .into_iter()
+        .map(|(name, listing)| {
+            let unit = LEN as u64;
+            let files = check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen)?;
+            let (state, last) = scan(&files, size);
+            Ok(LoadedQueue {
+                name,
+                files,
+                state,
+                last,
+            })
+        })
+        .collect()
+}
+
+/// Finds the end of a queue: the first entry that was not written, looking from the third file from the end on.
+fn scan(files: &[SegmentFile], size: u64) -> (Recovered, Option<Entry>) {
+    let (Some(first), Some(from)) = (files.first(), files.get(files.len().saturating_sub(3))) else {
+        return (Recovered::default(), None);
+    };
+    let segments = Segments::new(files.to_vec(), size, false);
+    let mut cursor = QueueCursor::new(&segments, from.base / LEN as u64);
+    let mut last = None;
+    while let Some(Ok((_, entry))) = cursor.next() {
+        if !entry.is_blank() {
+            last = Some(entry);
+        }
+    }
+    let state = Recovered {
+        bases: files.iter().map(|file| file.base).collect(),
+        min: (first.base / LEN as u64) as i64,
+        max: cursor.position() as i64,
+        max_physic: last.map_or(0, |entry: Entry| entry.end()),
+    };
+    (state, last)
+}
+
+/// The index files that can be used, oldest first, and from where on records must be indexed anew because a file was
+/// damaged and is gone.
+#[derive(Debug, Default)]
+pub struct LoadedIndex {
+    /// Files.
+    pub files: Vec<Arc<IndexFile>>,
+    /// Physical offset from which records are missing.
+    pub missing_from: Option<i64>,
+}
+
+/// Opens the index files. After an abnormal stop, those that the checkpoint does not vouch for are looked through.
+pub fn index(config: &StoreConfig, abnormal: bool, vouched_for: i64) -> Result<LoadedIndex, Error> {
+    let shape = config.index_shape();
+    let (paths, strays) = list_index(&config.index_dir())?;
+    warn_of_strays(&strays);
+    let mut lengths = BTreeMap::new();
+    for path in &paths {
+        let len = std::fs::metadata(path).map_err(io_error("inspect", path))?.len();
+        lengths.insert(path, len);
+    }
+    let right_size_seen = lengths.values().any(|len| *len == shape.file_len());
+    let mut loaded = LoadedIndex::default();
+    for (n, path) in paths.iter().enumerate() {
+        let found = lengths[path];
+        let is_last = n + 1 == paths.len();
+        let was_cut = found < shape.file_len() && is_last && (right_size_seen || found < HEADER_LEN as u64);
+        let file = if found == shape.file_len() {
+            Some(IndexFile::open(path, number(path), shape)?)
+        } else if was_cut {
+            None
+        } else {
+            return Err(Error::Size {
+                path: path.clone(),
+                found,
+                expected: shape.file_len(),
+                key: "maxHashSlotNum and maxIndexNum",
+            });
+        };
+        let previous_end = loaded
+            .files
+            .last()
+            .map_or(0, |file: &Arc<IndexFile>| file.header().end_offset);
+        match file {
+            Some(file) if !abnormal || file.header().end_timestamp <= vouched_for || file.is_sound() => {
+                loaded.files.push(Arc::new(file));
+            }
+            _ => {
+                tracing::warn!("{}: damaged, made anew from the log", path.display());
+                disk::remove_file(path)?;
+                loaded.missing_from.get_or_insert(previous_end);
+            }
+        }
+    }
+    // Files behind a damaged one would get older items after newer ones: all of them are made anew.
+    if let Some(from) = loaded.missing_from {
+        for file in loaded
+            .files
+            .extract_if(.., |file| file.header().begin_offset > from)
+        {
+            disk::remove_file(file.path())?;
+        }
+    }
+    Ok(loaded)
+}
+
+fn number(path: &Path) -> u64 {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .and_then(file_name::parse_index)
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(lengths: &[u64]) -> (tempfile::TempDir, Listing) {
+        let dir = tempfile::tempdir().unwrap();
+        for (n, len) in lengths.iter().enumerate() {
+            let path = dir.path().join(file_name::segment(n as u64 * 8192));
+            std::fs::write(path, vec![1; *len as usize]).unwrap();
+        }
+        let listing = segments::list(dir.path()).unwrap();
+        (dir, listing)
+    }
+
+    fn check(lengths: &[u64], seen: bool) -> Result<Vec<u64>, Error> {
+        let (_dir, listing) = files(lengths);
+        check_lengths(listing, 8192, PAGE, "theKey", seen).map(|files| files.iter().map(|f| f.len).collect())
+    }
+
+    #[test]
+    fn a_last_file_that_was_cut_is_mended() {
+        assert_eq!(check(&[8192, 0], false).unwrap(), [8192]);
+        assert_eq!(check(&[0], false).unwrap(), [0u64; 0]);
+        for cut in [1, 4096, 8191] {
+            assert_eq!(check(&[8192, cut], false).unwrap(), [8192, 8192], "{cut}");
+        }
+        assert_eq!(check(&[1], false).unwrap(), [8192]);
+        assert_eq!(check(&[4096], true).unwrap(), [8192]);
+    }
+
+    #[test]
+    fn another_size_is_an_error_with_file_and_key() {
+        for lengths in [&[4096][..], &[16_384], &[4096, 8192], &[0, 8192], &[8192, 16_384]] {
+            let error = check(lengths, false).unwrap_err();
+            assert!(matches!(error, Error::Size { key: "theKey", .. }), "{lengths:?}");
+            assert!(error.to_string().contains("theKey says 8192"), "{error}");
+        }
+    }
+}

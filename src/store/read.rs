@@ -1,0 +1,270 @@
+//! Reading: messages of a queue, queue offsets by time, records by key.
+
+use bytes::Bytes;
+
+use super::commit_log::now_ms;
+use super::consume_queue::{ConsumeQueue, partition_point};
+use super::format::consume_queue::{Entry, LEN, entries};
+use super::segments::LogBytes;
+use super::shared::Shared;
+use super::{Boundary, GetStatus, Got, Queried, StoreFigures, disk};
+use crate::protocol::message::{MessageView, Peek, peek};
+
+/// Most bytes of one answer, whatever is asked for.
+const MOST_BYTES: usize = 128 * 1024 * 1024;
+/// Least bytes of one answer that a caller may ask for, as in Java.
+const LEAST_BYTES: usize = 100;
+
+/// Cuts records out of one window of the log after the other.
+struct Cutter<'a, L> {
+    log: &'a L,
+    window: Bytes,
+    window_at: u64,
+}
+
+impl<L: LogBytes> Cutter<'_, L> {
+    /// The record of an entry, if it is there.
+    fn record(&mut self, entry: Entry) -> Option<Bytes> {
+        let at = u64::try_from(entry.offset).ok()?;
+        let len = usize::try_from(entry.size).ok()?;
+        let in_window = at
+            .checked_sub(self.window_at)
+            .and_then(|from| usize::try_from(from).ok())
+            .filter(|from| from.checked_add(len).is_some_and(|end| end <= self.window.len()));
+        let from = match in_window {
+            Some(from) => from,
+            None => {
+                self.window = self.log.window(at, len)?;
+                self.window_at = at;
+                0
+            }
+        };
+        let bytes = self.window.get(from..from.checked_add(len)?)?;
+        // An entry that does not fit the log is as good as one whose record is gone.
+        (peek(bytes) == Ok(Peek::Message(len))).then(|| self.window.slice(from..from + len))
+    }
+}
+
+impl Shared {
+    /// See [`super::MessageStore::get`].
+    pub fn get(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn Fn(i64) -> bool,
+    ) -> Got {
+        let queue = self.queues.find(topic, queue_id);
+        let (min, max) = queue.as_ref().map_or((0, 0), |queue| {
+            let max = queue.max();
+            (queue.min().min(max), max)
+        });
+        let got = |status, next_offset| Got {
+            status,
+            next_offset,
+            min_offset: min,
+            max_offset: max,
+            records: Vec::new(),
+        };
+        match queue {
+            None => got(GetStatus::NoMessageInQueue, 0),
+            Some(_) if max == 0 => got(GetStatus::NoMessageInQueue, 0),
+            Some(_) if offset < min => got(GetStatus::OffsetTooSmall, min),
+            Some(_) if offset == max => got(GetStatus::OffsetOverflowOne, offset),
+            Some(_) if offset > max => got(GetStatus::OffsetOverflowBadly, max),
+            Some(queue) => self.collect(
+                &queue,
+                got(GetStatus::NoMatchedMessage, offset),
+                max_count,
+                max_bytes,
+                filter,
+            ),
+        }
+    }
+
+    /// Takes records from `got.next_offset` on, from one segment of the queue, until a limit is reached.
+    fn collect(
+        &self,
+        queue: &ConsumeQueue,
+        mut got: Got,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn Fn(i64) -> bool,
+    ) -> Got {
+        let config = self.config.load();
+        let offset = got.next_offset;
+        let Some(run) = queue.run(offset) else {
+            got.status = GetStatus::OffsetFoundNull;
+            got.next_offset = queue.next_segment(offset);
+            return got;
+        };
+        let max_bytes = max_bytes.clamp(LEAST_BYTES, MOST_BYTES);
+        let scan = config.max_filter_message_size.max(max_count.saturating_mul(LEN)) / LEN;
+        let log = self.log.segments();
+        let (log_end, hot) = (log.end() as i64, self.hot_bytes());
+        let mut cutter = Cutter {
+            log,
+            window: Bytes::new(),
+            window_at: 0,
+        };
+        let mut bytes = 0usize;
+        // Entries below are of a segment that is gone.
+        let mut gone_below = i64::MIN;
+        for entry in entries(run.bytes()).take(scan) {
+            let size = usize::try_from(entry.size()).unwrap_or(0);
+            if bytes > 0 {
+                let count = got.records.len();
+                let in_memory = log_end - entry.offset() <= hot;
+                let (most_bytes, most_count) = if in_memory {
+                    (
+                        config.max_transfer_bytes_on_message_in_memory,
+                        config.max_transfer_count_on_message_in_memory,
+                    )
+                } else {
+                    (
+                        config.max_transfer_bytes_on_message_in_disk,
+                        config.max_transfer_count_on_message_in_disk,
+                    )
+                };
+                if count >= max_count.min(most_count) || bytes + size > max_bytes.min(most_bytes) {
+                    break;
+                }
+            }
+            got.next_offset += 1;
+            if entry.offset() < gone_below || !filter(entry.tags_code()) {
+                continue;
+            }
+            match cutter.record(entry.to_entry()) {
+                Some(record) => {
+                    bytes += record.len();
+                    got.records.push(record);
+                    got.status = GetStatus::Found;
+                    gone_below = i64::MIN;
+                }
+                None => {
+                    if bytes == 0 {
+                        got.status = GetStatus::MessageWasRemoving;
+                    }
+                    let at = u64::try_from(entry.offset()).unwrap_or(0);
+                    gone_below = i64::try_from(log.file_end(at)).unwrap_or(i64::MAX);
+                }
+            }
+        }
+        got
+    }
+
+    /// How far behind the end of the log records are taken to be in memory.
+    fn hot_bytes(&self) -> i64 {
+        let percent = self.config.load().access_message_in_memory_max_ratio.min(100);
+        i64::try_from(self.ram_bytes / 100 * percent).unwrap_or(i64::MAX)
+    }
+
+    /// See [`super::MessageStore::in_memory`].
+    pub fn in_memory(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        self.queues
+            .find(topic, queue_id)
+            .and_then(|queue| queue.entry(offset))
+            .is_some_and(|entry| self.log.segments().end() as i64 - entry.offset <= self.hot_bytes())
+    }
+
+    fn entry_time(&self, entry: Entry) -> Option<i64> {
+        if entry.is_blank() {
+            return None;
+        }
+        let bytes = self.log.record(entry.offset, Some(entry.size))?;
+        MessageView::parse(&bytes).ok().map(|view| view.store_timestamp())
+    }
+
+    /// See [`super::MessageStore::store_time`].
+    pub fn store_time(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        self.queues
+            .find(topic, queue_id)
+            .and_then(|queue| queue.entry(offset))
+            .and_then(|entry| self.entry_time(entry))
+            .unwrap_or(-1)
+    }
+
+    /// See [`super::MessageStore::offset_by_time`].
+    pub fn offset_by_time(&self, topic: &str, queue_id: i32, time_ms: i64, boundary: Boundary) -> i64 {
+        let Some(queue) = self.queues.find(topic, queue_id) else {
+            return 0;
+        };
+        let (min, max) = (queue.min(), queue.max());
+        let time = |offset| queue.entry(offset).and_then(|entry| self.entry_time(entry));
+        // Store times do not decrease along a queue; a record that is gone is older than any.
+        match boundary {
+            Boundary::Lower => partition_point(min, max, |n| time(n).is_none_or(|t| t < time_ms)),
+            Boundary::Upper => {
+                (partition_point(min, max, |n| time(n).is_none_or(|t| t <= time_ms)) - 1).clamp(min, max)
+            }
+        }
+    }
+
+    /// See [`super::MessageStore::query`].
+    pub fn query(&self, topic: &str, key: &str, max: usize, begin: i64, end: i64) -> Queried {
+        let most = max.min(self.config.load().max_msgs_num_batch);
+        // Index times are whole seconds from the begin of their file, and the asker counts by its own clock.
+        let begin = begin.saturating_sub(1000);
+        let mut until = end.saturating_add(1000);
+        let mut queried = Queried::default();
+        // As in Java: when every hit is gone already, look twice more among older ones.
+        for _ in 0..3 {
+            let hits = self.index.search(topic, key, most, begin, until);
+            queried.index_last_update_timestamp = hits.last_timestamp;
+            queried.index_last_update_offset = hits.last_offset;
+            let mut offsets = hits.offsets;
+            offsets.sort_unstable();
+            let Some(oldest) = offsets.first().copied() else {
+                break;
+            };
+            queried.records = offsets
+                .into_iter()
+                .filter_map(|offset| self.log.record(offset, None))
+                .collect();
+            let oldest_time = self
+                .log
+                .record(oldest, None)
+                .and_then(|bytes| MessageView::parse(&bytes).ok().map(|view| view.store_timestamp()));
+            match oldest_time {
+                Some(time) if queried.records.is_empty() && time >= begin => until = time,
+                _ => break,
+            }
+        }
+        queried
+    }
+
+    /// See [`super::MessageStore::figures`].
+    pub fn figures(&self) -> StoreFigures {
+        let config = self.config.load();
+        let log = self.log.segments();
+        let (start, end) = (log.start(), log.end());
+        let log_usage = disk::usage(&config.commit_log_dir()).unwrap_or_default();
+        let queue_usage = disk::usage(&config.consume_queue_dir()).unwrap_or_default();
+        StoreFigures {
+            min_offset: start as i64,
+            max_offset: end as i64,
+            unflushed_bytes: end.saturating_sub(self.flush.flushed().to) as i64,
+            dispatch_behind_bytes: end.saturating_sub(self.build.at()) as i64,
+            earliest_message_timestamp: self
+                .log
+                .record(start as i64, None)
+                .and_then(|bytes| MessageView::parse(&bytes).ok().map(|view| view.store_timestamp()))
+                .unwrap_or(-1),
+            commit_log_disk_ratio: log_usage.ratio,
+            consume_queue_disk_ratio: queue_usage.ratio,
+            capacity: (log_usage.total, log_usage.available),
+            append_lock_held_ms: self.log.held_ms(),
+            not_writable: self.health.reason(),
+        }
+    }
+
+    /// True when an append has held the lock for too long.
+    pub fn is_busy(&self) -> bool {
+        let limit = self.config.load().os_page_cache_busy_time_out_mills;
+        let held = self.log.held_ms();
+        // Java's upper bound: beyond it the clock has jumped.
+        held > i64::try_from(limit).unwrap_or(i64::MAX) && held < 10_000_000 && now_ms() > 0
+    }
+}
