@@ -40,6 +40,12 @@ impl Fields {
         }
     }
 
+    /// Makes room for `n` more entries of `bytes` in all.
+    pub fn reserve(&mut self, n: usize, bytes: usize) {
+        self.text.reserve(bytes);
+        self.ends.reserve(n);
+    }
+
     /// The text under `name`, if any.
     pub fn get(&self, name: &str) -> Option<&str> {
         (0..self.ends.len())
@@ -690,5 +696,39 @@ mod tests {
                 .to_string()
                 .contains("queueId")
         );
+    }
+
+    #[test]
+    fn entries_keep_their_order_and_a_failed_one_leaves_no_trace() {
+        let mut fields = Fields::new();
+        fields.push("a", "1");
+        fields.push_str("", "");
+        let failed: Result<(), &str> = fields.push_with("b", |out| {
+            out.push_str("half");
+            Err("no")
+        });
+        assert_eq!(failed, Err("no"));
+        fields.push("a", "2");
+        assert_eq!(
+            fields.iter().collect::<Vec<_>>(),
+            [("a", "1"), ("", ""), ("a", "2")]
+        );
+        assert_eq!(
+            (fields.get("a"), fields.get("b"), fields.get("")),
+            (Some("2"), None, Some(""))
+        );
+        let map: std::collections::BTreeMap<String, i32> = [("x", "1"), ("y", "2"), ("x", "3")]
+            .into_iter()
+            .collect::<Fields>()
+            .to_value()
+            .unwrap();
+        assert_eq!(map, [("x".to_owned(), 3), ("y".to_owned(), 2)].into());
+    }
+
+    #[test]
+    fn decimals_are_those_of_display() {
+        for value in [0, 7, -7, 10, i64::MAX, i64::MIN, 1_795_973_553_406] {
+            assert_eq!(Decimal::new(value).as_str(), value.to_string());
+        }
     }
 }

@@ -16,6 +16,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use bytes::BytesMut;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,15 +48,20 @@ pub struct HeaderText {
 
 /// Reads a frame header. Bytes that are not UTF-8 become replacement characters, as in Java.
 pub fn header(text: &[u8]) -> Result<HeaderText, Error> {
-    let text = String::from_utf8_lossy(text);
+    let text = utf8(text);
     Parser::new(&text).header().map_err(|e| malformed("header", &e))
 }
 
 /// Reads a body leniently (bare number keys, object keys, single quotes, numbers as texts).
 pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
-    let text = String::from_utf8_lossy(text);
+    let text = utf8(text);
     let value = Parser::new(&text).document().map_err(|e| malformed("json", &e))?;
     T::deserialize(value).map_err(|e| malformed("json", &e))
+}
+
+/// The text, with replacement characters where it is not UTF-8. The check for the good case is much faster.
+fn utf8(text: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed)
 }
 
 fn malformed(what: &'static str, error: &read::Error) -> Error {

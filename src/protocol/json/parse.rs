@@ -75,6 +75,8 @@ impl<'a> Parser<'a> {
             "language" => header.language = self.language()?,
             "remark" => header.remark = self.scalar()?.map(Cow::into_owned),
             "extFields" => self.ext_fields(&mut header.ext_fields)?,
+            // Written by Java in every header; the frame's type byte is what counts.
+            "serializeTypeCurrentRPC" => drop(self.value()?),
             _ => {
                 let folded = fold(key);
                 let known = [
@@ -104,6 +106,8 @@ impl<'a> Parser<'a> {
             };
         }
         self.open(b'{')?;
+        // The source is longer than the texts in it, and it is here already.
+        fields.reserve(16, self.text.len() - self.at);
         while !self.close(b'}')? {
             let name = self.name()?;
             self.colon()?;
@@ -332,7 +336,8 @@ impl<'a> Parser<'a> {
         if bytes.get(self.at).is_some_and(|b| b"LSBFDlsbfd".contains(b)) {
             self.at += 1;
         }
-        if text.parse::<f64>().is_ok() {
+        let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+        if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) || text.parse::<f64>().is_ok() {
             Ok(text)
         } else {
             Err(Error::at(start, "not a number"))
