@@ -1,4 +1,5 @@
 //! The one integration binary; a module per subject.
 
 mod layers;
+mod store_golden;
 mod store_life;
