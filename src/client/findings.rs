@@ -1,7 +1,7 @@
 //! Health rules: what in a snapshot needs a look, and what needs hands. Pure functions, shared by every surface that
 //! judges a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::liveness::{self, Beat};
@@ -203,20 +203,31 @@ fn disagreements(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     if let Some((first, rest)) = lists.split_first() {
         for (addr, topics) in rest {
             let differ = difference(first.1, topics);
-            if differ > 0 {
-                let text = format!("{} and {addr} disagree on {differ} topics", first.0);
-                let subject = Subject::NameServer((*addr).to_owned());
-                add(found, Severity::Warning, "name-servers-disagree", subject, text);
+            if let Some(example) = differ.first() {
+                let more = match differ.len() {
+                    1 => String::new(),
+                    n => format!(" and {} more", n - 1),
+                };
+                let text = format!("name servers disagree on topic {example}{more}");
+                let detail = format!("one of {} and {addr} does not list it", first.0);
+                let severity = Severity::Warning;
+                add_with(
+                    found,
+                    severity,
+                    "name-servers-disagree",
+                    Subject::Cluster,
+                    (text, detail),
+                );
             }
         }
     }
 }
 
-/// How many names are in one list only.
-fn difference(a: &[String], b: &[String]) -> usize {
-    let left: std::collections::BTreeSet<_> = a.iter().collect();
-    let right: std::collections::BTreeSet<_> = b.iter().collect();
-    left.symmetric_difference(&right).count()
+/// Names that are in one list only.
+fn difference<'a>(a: &'a [String], b: &'a [String]) -> Vec<&'a String> {
+    let left: BTreeSet<_> = a.iter().collect();
+    let right: BTreeSet<_> = b.iter().collect();
+    left.symmetric_difference(&right).copied().collect()
 }
 
 fn liveness_of(snapshot: &Snapshot, broker: &BrokerState, found: &mut Vec<Finding>) {
@@ -259,13 +270,10 @@ fn liveness_of(snapshot: &Snapshot, broker: &BrokerState, found: &mut Vec<Findin
     }
     for (registration, missed) in late {
         if let RegistrationAge::Exact(age) = registration.age {
-            let text = format!(
-                "{} late on {}: {}s since its last beat, {missed} missed",
-                broker.broker,
-                registration.name_server,
-                age.as_secs()
-            );
-            add(found, Severity::Warning, "broker-late", subject(), text);
+            let text = format!("{} late on {}", broker.broker, registration.name_server);
+            let detail = format!("{}s since its last beat, {missed} missed", age.as_secs());
+            let severity = Severity::Warning;
+            add_with(found, severity, "broker-late", subject(), (text, detail));
         }
     }
 }
@@ -277,7 +285,9 @@ fn silent_broker(
     out: Option<(Duration, Duration)>,
     found: &mut Vec<Finding>,
 ) {
+    let nobody_told = broker.registrations.iter().all(|r| r.listed.is_none());
     let routed = match (routed_on.is_empty(), out) {
+        (true, _) if nobody_told => "whether it is routed is not known".to_owned(),
         (true, _) => "no name server routes to it".to_owned(),
         (false, None) => format!("still routed on {}", routed_on.join(" ")),
         (false, Some((from, to))) => format!(
@@ -307,12 +317,25 @@ fn silent_broker(
     };
     let subject = Subject::Broker(broker.broker.clone());
     // A broker that every name server has dropped serves nobody any more.
-    let severity = if routed_on.is_empty() {
+    let severity = if routed_on.is_empty() && !nobody_told {
         Severity::Warning
     } else {
         Severity::Critical
     };
     add_with(found, severity, "broker-silent", subject, (text, detail));
+}
+
+/// `1,110,180`
+fn grouped(n: i64) -> String {
+    let digits = n.unsigned_abs().to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if n < 0 { format!("-{out}") } else { out }
 }
 
 fn host(addr: &str) -> &str {
@@ -340,19 +363,16 @@ fn runtime(broker: &BrokerState, trends: &Trends, found: &mut Vec<Finding>) {
             .and_then(|v| v.parse::<f64>().ok());
         // The broker starts to delete at its own ratio; warn before that.
         let warn = configured.map_or(DISK_WARN, |percent| (percent / 100.0 - 0.05).min(DISK_WARN));
+        let text = format!("{name} disk {:.0}%", used * 100.0);
         if used >= DISK_CRITICAL {
-            let text = format!(
-                "{name} disk {:.0}%: segments go regardless of age, writes stop at 90%",
-                used * 100.0
-            );
-            add(found, Severity::Critical, "disk", subject(), text);
+            let detail = "segments are deleted regardless of age, writes stop at 90%".to_owned();
+            add_with(found, Severity::Critical, "disk", subject(), (text, detail));
         } else if used >= warn {
-            let text = format!(
-                "{name} disk {:.0}%: expired segments go at {:.0}%",
-                used * 100.0,
+            let detail = format!(
+                "expired segments are deleted from {:.0}%",
                 configured.unwrap_or(75.0)
             );
-            add(found, Severity::Warning, "disk", subject(), text);
+            add_with(found, Severity::Warning, "disk", subject(), (text, detail));
         }
     }
     if let Some(behind) = trends
@@ -422,18 +442,18 @@ fn groups(snapshot: &Snapshot, trends: &Trends, found: &mut Vec<Finding>) {
     for group in &snapshot.groups {
         let subject = || Subject::Group(group.name.clone());
         let Some(lag) = group.total_lag() else { continue };
-        let bound = if group.partial { "at least " } else { "" };
+        let lag_text = format!("{}{}", if group.partial { "at least " } else { "" }, grouped(lag));
         if let Some((time, slope)) = trends
             .lag_rising
             .get(&group.name)
             .filter(|(t, _)| *t >= LAG_RISING)
         {
-            let text = format!("group {} lag {bound}{lag} growing +{slope:.0}/s", group.name);
+            let text = format!("group {} lag {lag_text} growing +{slope:.0}/s", group.name);
             let detail = format!("rising for {} min", time.as_secs() / 60);
             add_with(found, Severity::Warning, "lag-rising", subject(), (text, detail));
         }
         if lag > 0 && group.clients.fresh() == Some(&0) {
-            let text = format!("group {} is offline with lag {bound}{lag}", group.name);
+            let text = format!("group {} is offline with lag {lag_text}", group.name);
             add(found, Severity::Warning, "offline-with-lag", subject(), text);
         }
         let beyond = group
@@ -617,6 +637,12 @@ mod tests {
                 "group CID_pay lag 60 growing +310/s"
             ]
         );
+    }
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        let texts = [0, 999, 1_000, 1_110_180, -12_345].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "1,110,180", "-12,345"]);
     }
 
     #[test]

@@ -1,1 +1,240 @@
-//! See `lib.rs`.
+//! The live operator console.
+//!
+//! ```text
+//! poll   one task per server     -> Update ─┐
+//! keys, resize, paste            -> Event ──┴─> app::update(&mut App, Event) -> Vec<Action>   pure
+//! one redraw clock               -> view::draw(&App)                                          pure
+//! ```
+//!
+//! The loop never awaits the network: whatever hangs, keys work and clocks move.
+
+pub mod app;
+pub mod breaker;
+pub mod events;
+pub mod history;
+pub mod input;
+pub mod keys;
+pub mod model;
+pub mod poll;
+pub mod table;
+mod terminal;
+pub mod view;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use crate::client::Client;
+use app::{Action, App, Event, Settings};
+use model::Update;
+use poll::Poller;
+use terminal::Screen;
+
+/// How the console starts.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Refresh interval.
+    pub interval: Duration,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// No colours, whatever the terminal says.
+    pub no_color: bool,
+    /// Only ASCII signs of our own.
+    pub ascii: bool,
+    /// First screen.
+    pub screen: app::Screen,
+    /// Name shown in the badge; the first name server when empty.
+    pub context: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(2),
+            read_only: false,
+            no_color: false,
+            ascii: false,
+            screen: app::Screen::Overview,
+            context: String::new(),
+        }
+    }
+}
+
+/// Shortest time between two frames that news alone cause.
+const FRAME: Duration = Duration::from_millis(50);
+/// Updates folded before the next look at the keys.
+const BATCH: usize = 256;
+
+/// Runs the console until the operator leaves or a signal ends it. The terminal is restored on every way out.
+pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
+    let context = if options.context.is_empty() {
+        client.name_servers().first().cloned().unwrap_or_default()
+    } else {
+        options.context
+    };
+    let settings = Settings {
+        context,
+        interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
+        read_only: options.read_only || client.is_read_only(),
+        colour: !options.no_color && colour_wanted(),
+        ascii: options.ascii,
+        zone: jiff::tz::TimeZone::system(),
+    };
+    let interval = settings.interval;
+    let mut app = App::new(settings, client.name_servers().to_vec(), options.screen, now_ms());
+    let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
+    draw(&mut screen, &mut app)?;
+    let (poller, news) = Poller::start(client, interval);
+    let outcome = events(&mut screen, &mut app, poller, news).await;
+    if screen.has_panicked() {
+        anyhow::bail!("a part of the program failed; its report is above");
+    }
+    drop(screen);
+    outcome
+}
+
+/// `NO_COLOR` and dumb terminals are respected.
+fn colour_wanted() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Now, epoch ms.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Draws when something changed, on what the terminal's size is now.
+fn draw(screen: &mut Screen, app: &mut App) -> anyhow::Result<()> {
+    let size = screen.size()?;
+    if size != app.size {
+        app::update(app, now_ms(), Event::Resize(size.0, size.1));
+    }
+    if std::mem::take(&mut app.dirty) {
+        screen
+            .draw(|buffer| view::draw(app, buffer))
+            .context("cannot draw")?;
+    }
+    Ok(())
+}
+
+async fn events(
+    screen: &mut Screen,
+    app: &mut App,
+    mut poller: Poller,
+    mut news: mpsc::Receiver<Update>,
+) -> anyhow::Result<()> {
+    let mut input = EventStream::new();
+    let mut clock = tokio::time::interval(Duration::from_secs(1));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut signals = Signals::new()?;
+    loop {
+        let mut at_once = false;
+        let event = tokio::select! {
+            biased;
+            () = signals.next() => return Ok(()),
+            event = input.next() => match event {
+                Some(Ok(TerminalEvent::Key(key))) if key.kind != KeyEventKind::Release => {
+                    at_once = true;
+                    Some(Event::Key(key))
+                }
+                Some(Ok(TerminalEvent::Paste(text))) => {
+                    at_once = true;
+                    Some(Event::Paste(text))
+                }
+                Some(Ok(TerminalEvent::Resize(columns, rows))) => Some(Event::Resize(columns, rows)),
+                Some(Ok(_)) => None,
+                Some(Err(e)) => return Err(e).context("cannot read the terminal"),
+                // The terminal is gone, and with it the operator.
+                None => return Ok(()),
+            },
+            update = news.recv() => match update {
+                Some(first) => {
+                    let mut batch = vec![first];
+                    while batch.len() < BATCH && let Ok(more) = news.try_recv() {
+                        batch.push(more);
+                    }
+                    Some(Event::Updates(batch))
+                }
+                None => return Ok(()),
+            },
+            _ = clock.tick() => Some(Event::Tick),
+            _ = frames.tick(), if app.dirty => {
+                at_once = true;
+                None
+            }
+        };
+        if screen.has_panicked() {
+            return Ok(());
+        }
+        if let Some(event) = event {
+            for action in app::update(app, now_ms(), event) {
+                match action {
+                    Action::Quit => return Ok(()),
+                    Action::Roster(change) => poller.roster(change),
+                    Action::Refresh => poller.refresh(),
+                    Action::Interest(topics) => poller.set_interest(topics),
+                    Action::Interval(interval) => poller.set_interval(interval),
+                    Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
+                    Action::Suspend => {
+                        screen.suspend().context("cannot take the terminal back")?;
+                        app.dirty = true;
+                    }
+                }
+            }
+        }
+        if at_once {
+            draw(screen, app)?;
+        }
+    }
+}
+
+/// Signals that ask us to leave.
+struct Signals {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    hang_up: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> anyhow::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

@@ -3,3 +3,4 @@
 mod layers;
 mod store_golden;
 mod store_life;
+mod tui;

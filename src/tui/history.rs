@@ -1,0 +1,221 @@
+//! Series of the last 300 points, rates from counters, slope of a line through them.
+
+use std::collections::VecDeque;
+
+/// Points a series keeps: ten minutes at two seconds.
+pub const POINTS: usize = 300;
+
+/// Values over time, oldest first, at most [`POINTS`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    points: VecDeque<(u64, f64)>,
+}
+
+impl Series {
+    /// Adds a value at `at_ms`. A point that is not newer than the last one is dropped, so that late or repeated
+    /// updates change nothing.
+    pub fn push(&mut self, at_ms: u64, value: f64) {
+        if !value.is_finite() || self.points.back().is_some_and(|(last, _)| at_ms <= *last) {
+            return;
+        }
+        if self.points.len() == POINTS {
+            self.points.pop_front();
+        }
+        self.points.push_back((at_ms, value));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.points.clear();
+    }
+
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// True without a point.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// The newest value.
+    pub fn last(&self) -> Option<f64> {
+        self.points.back().map(|(_, v)| *v)
+    }
+
+    /// The largest value.
+    pub fn peak(&self) -> Option<f64> {
+        self.points.iter().map(|(_, v)| *v).reduce(f64::max)
+    }
+
+    /// Time from the oldest to the newest point.
+    pub fn span_ms(&self) -> u64 {
+        match (self.points.front(), self.points.back()) {
+            (Some((first, _)), Some((last, _))) => last - first,
+            _ => 0,
+        }
+    }
+
+    /// The newest `n` values, oldest first.
+    pub fn tail(&self, n: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
+        let skip = self.points.len().saturating_sub(n);
+        self.points.range(skip..).map(|(_, v)| *v)
+    }
+
+    /// Change a second by least squares over the last `window_ms`; needs five points.
+    pub fn slope(&self, window_ms: u64) -> Option<f64> {
+        let (newest, _) = *self.points.back()?;
+        let from = newest.saturating_sub(window_ms);
+        let mut n = 0.0;
+        let (mut sum_x, mut sum_y, mut sum_xx, mut sum_xy) = (0.0, 0.0, 0.0, 0.0);
+        for &(at, y) in self.points.iter().rev().take_while(|(at, _)| *at >= from) {
+            #[allow(clippy::cast_precision_loss)]
+            let x = (newest - at) as f64 / -1000.0;
+            n += 1.0;
+            sum_x += x;
+            sum_y += y;
+            sum_xx += x * x;
+            sum_xy += x * y;
+        }
+        let spread = n * sum_xx - sum_x * sum_x;
+        (n >= 5.0 && spread > 0.0).then(|| (n * sum_xy - sum_x * sum_y) / spread)
+    }
+
+    /// Since when the value has not fallen and is above where it was; `None` when it is not rising.
+    pub fn rising_since(&self) -> Option<u64> {
+        let mut points = self.points.iter().rev();
+        let &(_, last) = points.next()?;
+        let mut bound = last;
+        let mut since = None;
+        for &(at, value) in points {
+            if value > bound {
+                break;
+            }
+            if value < last {
+                since = Some(at);
+            }
+            bound = value;
+        }
+        since
+    }
+}
+
+/// Turns a counter into a rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Counter {
+    last: Option<(u64, u64)>,
+}
+
+impl Counter {
+    /// Change a second since the previous reading. A counter that went back (restart) starts anew.
+    pub fn rate(&mut self, at_ms: u64, value: u64) -> Option<f64> {
+        let previous = self.last;
+        if previous.is_some_and(|(at, _)| at_ms <= at) {
+            return None;
+        }
+        self.last = Some((at_ms, value));
+        let (at, before) = previous?;
+        let change = value.checked_sub(before)?;
+        #[allow(clippy::cast_precision_loss)]
+        Some(change as f64 * 1000.0 / (at_ms - at) as f64)
+    }
+}
+
+/// When a backlog is empty.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Eta {
+    /// In so many seconds.
+    Seconds(f64),
+    /// It grows.
+    Never,
+    /// It neither grows nor shrinks.
+    Flat,
+    /// Too few points.
+    Unknown,
+    /// It is empty.
+    Done,
+}
+
+/// When `lag` is gone at `slope` a second: a fall of at least 1 % of the lag a minute counts as one.
+pub fn eta(lag: f64, slope: Option<f64>) -> Eta {
+    if lag <= 0.0 {
+        return Eta::Done;
+    }
+    let Some(slope) = slope else { return Eta::Unknown };
+    let threshold = lag / 100.0 / 60.0;
+    if slope < -threshold {
+        Eta::Seconds(lag / -slope)
+    } else if slope > threshold {
+        Eta::Never
+    } else {
+        Eta::Flat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_keeps_the_newest_points_in_order() {
+        let mut s = Series::default();
+        for i in 0..400u32 {
+            s.push(u64::from(i) * 2000, f64::from(i));
+        }
+        s.push(10, 5.0);
+        s.push(399 * 2000, 5.0);
+        assert_eq!(s.len(), POINTS);
+        assert_eq!(s.last(), Some(399.0));
+        assert_eq!(s.tail(2).collect::<Vec<_>>(), [398.0, 399.0]);
+        assert_eq!(s.peak(), Some(399.0));
+    }
+
+    #[test]
+    fn slope_is_the_change_a_second_within_the_window() {
+        let mut s = Series::default();
+        // Falling long ago, then rising by 310/s.
+        for i in 0..10u32 {
+            s.push(u64::from(i) * 1000, 1e6 - f64::from(i) * 5000.0);
+        }
+        for i in 0..31u32 {
+            s.push(100_000 + u64::from(i) * 2000, f64::from(i) * 620.0);
+        }
+        assert!((s.slope(60_000).unwrap() - 310.0).abs() < 1e-6);
+        let mut few = Series::default();
+        for i in 0..4u32 {
+            few.push(u64::from(i), 1.0);
+        }
+        assert_eq!(few.slope(60_000), None);
+    }
+
+    #[test]
+    fn a_restart_starts_a_new_rate() {
+        let mut c = Counter::default();
+        assert_eq!(c.rate(1000, 500), None);
+        assert_eq!(c.rate(3000, 700), Some(100.0));
+        assert_eq!(c.rate(3000, 900), None);
+        assert_eq!(c.rate(5000, 10), None);
+        assert_eq!(c.rate(6000, 30), Some(20.0));
+    }
+
+    #[test]
+    fn eta_follows_the_one_percent_rule() {
+        assert_eq!(eta(0.0, None), Eta::Done);
+        assert_eq!(eta(100.0, None), Eta::Unknown);
+        assert_eq!(eta(6000.0, Some(-1.0)), Eta::Flat);
+        assert_eq!(eta(6000.0, Some(-2.0)), Eta::Seconds(3000.0));
+        assert_eq!(eta(6000.0, Some(2.0)), Eta::Never);
+    }
+
+    #[test]
+    fn rising_counts_from_the_last_fall() {
+        let mut s = Series::default();
+        for (i, v) in [5.0, 9.0, 3.0, 4.0, 4.0, 6.0].into_iter().enumerate() {
+            s.push(i as u64 * 1000 + 1, v);
+        }
+        assert_eq!(s.rising_since(), Some(2001));
+        s.push(9000, 1.0);
+        assert_eq!(s.rising_since(), None);
+    }
+}

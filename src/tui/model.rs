@@ -1,0 +1,763 @@
+//! What the console knows: updates of single servers folded into one [`Snapshot`], with history beside it.
+//!
+//! Updates may come late, twice and in any order: each carries the time of its answer, and an older one never
+//! replaces a newer one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use super::events::{EventLog, Watch};
+use super::history::{Counter, Series};
+use crate::client::RuntimeInfo;
+use crate::client::admin::group::is_system;
+use crate::client::admin::topic::kind;
+use crate::client::findings::{self, Finding, Trends};
+use crate::client::liveness;
+use crate::client::snapshot::{
+    BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, NameServerConfig,
+    NameServerState, Seen, Snapshot, TopicOnBroker, TopicState,
+};
+use crate::protocol::model::DataVersion;
+
+/// A broker that no name server lists any more is kept on the screens this long.
+const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
+/// Series of topics and groups kept at most, each; those with the smallest values go first.
+const SERIES_MAX: usize = 2000;
+/// Window of the lag trend.
+pub const SLOPE_WINDOW_MS: u64 = 60_000;
+
+/// An answer or the reason why there is none.
+pub type Answer<T> = Result<T, String>;
+
+/// One piece of news from a polling task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// When the answer or the failure arrived, epoch ms.
+    pub at_ms: i64,
+    /// When the task tries again, epoch ms, if it rests after failures.
+    pub retry_at_ms: Option<i64>,
+    /// Who said what.
+    pub told: Told,
+}
+
+/// Who said what.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A name server, by its configured address.
+    NameServer(String, ServerTold),
+    /// A broker.
+    Broker(BrokerId, BrokerTold),
+}
+
+/// What a name server can tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerTold {
+    /// Its broker table and the time of the call.
+    Cluster(Answer<(ClusterTable, Duration)>),
+    /// Its limits.
+    Config(Answer<NameServerConfig>),
+    /// Its topics.
+    Topics(Answer<Vec<String>>),
+}
+
+/// What a broker can tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BrokerTold {
+    /// Its runtime numbers and the time of the call.
+    Runtime(Answer<(Box<RuntimeInfo>, Duration)>),
+    /// Its configuration.
+    Config(Answer<BrokerConfigView>),
+    /// Its replication.
+    Ha(Answer<HaState>),
+    /// Its topics by name, and the version of its table.
+    Topics(Answer<(Vec<(String, TopicOnBroker)>, Option<DataVersion>)>),
+    /// Messages a second stored in one topic.
+    TopicRate(String, Answer<f64>),
+    /// Positions of all groups.
+    Lag(Answer<Vec<GroupLag>>),
+}
+
+/// A sum in which a part may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Total {
+    /// The sum of what is known; `None` when nothing is.
+    pub value: Option<f64>,
+    /// Something is missing: the value is a lower bound.
+    pub partial: bool,
+}
+
+/// What is remembered of one broker beside the snapshot.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Parts {
+    topics: Seen<Vec<(String, TopicOnBroker)>>,
+    rates: BTreeMap<String, Seen<f64>>,
+    lag: Seen<Vec<GroupLag>>,
+    listed_ms: i64,
+    put: Counter,
+    get: Counter,
+    behind_since_ms: Option<i64>,
+}
+
+/// Series of one broker.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BrokerSeries {
+    /// Messages a second stored.
+    pub put: Series,
+    /// Messages a second handed out.
+    pub get: Series,
+}
+
+/// Everything the console knows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Model {
+    /// The newest state of everything, judged at `taken_at_ms`.
+    pub snapshot: Snapshot,
+    /// What the health rules found in it.
+    pub findings: Vec<Finding>,
+    /// What happened since the console started.
+    pub log: EventLog,
+    /// Messages a second stored, all brokers.
+    pub put: Series,
+    /// Messages a second handed out, all brokers.
+    pub get: Series,
+    /// Lag of all groups.
+    pub lag: Series,
+    /// By broker.
+    pub broker_series: BTreeMap<BrokerId, BrokerSeries>,
+    /// Messages a second stored, by topic.
+    pub topic_series: BTreeMap<String, Series>,
+    /// Lag, by group.
+    pub group_series: BTreeMap<String, Series>,
+    /// When a resting task tries again, by name server address or broker.
+    pub retry_at_ms: BTreeMap<String, i64>,
+    parts: BTreeMap<BrokerId, Parts>,
+    tried: HashMap<(String, &'static str), i64>,
+    topics_changed: bool,
+    lag_changed: bool,
+    totals_at_ms: i64,
+    all_down_since_ms: Option<i64>,
+    watch: Watch,
+}
+
+/// A broker whose polling starts, moves or ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Roster {
+    /// Poll it at this address.
+    Poll(BrokerId, String),
+    /// It is gone for long.
+    Drop(BrokerId),
+}
+
+impl Model {
+    /// A model that knows the configured name servers and nothing of them.
+    pub fn new(name_servers: Vec<String>) -> Self {
+        let servers = name_servers.into_iter().map(|addr| NameServerState {
+            addr,
+            ..NameServerState::default()
+        });
+        let mut model = Self::default();
+        model.snapshot.name_servers = servers.collect();
+        model
+    }
+
+    /// Takes in one update; [`Model::settle`] must follow before the next drawing.
+    pub fn fold(&mut self, update: Update) {
+        let Update {
+            at_ms,
+            retry_at_ms,
+            told,
+        } = update;
+        match told {
+            Told::NameServer(addr, told) => self.fold_server(addr, told, at_ms, retry_at_ms),
+            Told::Broker(id, told) => self.fold_broker(id, told, at_ms, retry_at_ms),
+        }
+    }
+
+    /// True when nothing newer of this kind is known; remembers the time.
+    fn is_news(&mut self, who: &str, what: &'static str, at_ms: i64) -> bool {
+        let newest = self.tried.entry((who.to_owned(), what)).or_insert(i64::MIN);
+        let news = at_ms > *newest;
+        if news {
+            *newest = at_ms;
+        }
+        news
+    }
+
+    fn rest(&mut self, who: &str, retry_at_ms: Option<i64>) {
+        match retry_at_ms {
+            Some(at) => self.retry_at_ms.insert(who.to_owned(), at),
+            None => self.retry_at_ms.remove(who),
+        };
+    }
+
+    fn fold_server(&mut self, addr: String, told: ServerTold, at_ms: i64, retry_at_ms: Option<i64>) {
+        let Some(index) = self.snapshot.name_servers.iter().position(|s| s.addr == addr) else {
+            return;
+        };
+        let kind = match &told {
+            ServerTold::Cluster(_) => "cluster",
+            ServerTold::Config(_) => "config",
+            ServerTold::Topics(_) => "topics",
+        };
+        if !self.is_news(&addr, kind, at_ms) {
+            return;
+        }
+        let server = &mut self.snapshot.name_servers[index];
+        match told {
+            ServerTold::Cluster(answer) => {
+                let (table, rtt) = match answer {
+                    Ok((table, rtt)) => (Ok(table), Ok(rtt)),
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                put(&mut server.cluster, table, at_ms);
+                put(&mut server.rtt, rtt, at_ms);
+                self.rest(&addr, retry_at_ms);
+            }
+            ServerTold::Config(answer) => put(&mut server.config, answer, at_ms),
+            ServerTold::Topics(answer) => put(&mut server.topics, answer, at_ms),
+        }
+    }
+
+    fn fold_broker(&mut self, id: BrokerId, told: BrokerTold, at_ms: i64, retry_at_ms: Option<i64>) {
+        let who = format!("{}/{id}", id.cluster);
+        let (topic, kind) = match &told {
+            BrokerTold::Runtime(_) => (None, "runtime"),
+            BrokerTold::Config(_) => (None, "config"),
+            BrokerTold::Ha(_) => (None, "ha"),
+            BrokerTold::Topics(_) => (None, "topics"),
+            BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
+            BrokerTold::Lag(_) => (None, "lag"),
+        };
+        let key = topic.map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
+        // A late answer of a broker that was dropped must not bring it back.
+        let Some(index) = self.snapshot.brokers.iter().position(|b| b.broker == id) else {
+            return;
+        };
+        if !self.is_news(&key, kind, at_ms) {
+            return;
+        }
+        let parts = self.parts.entry(id.clone()).or_default();
+        let broker = &mut self.snapshot.brokers[index];
+        if matches!(
+            &told,
+            BrokerTold::Runtime(Ok(_)) | BrokerTold::Config(Ok(_)) | BrokerTold::Ha(Ok(_))
+        ) {
+            broker.last_answer_ms = Some(broker.last_answer_ms.map_or(at_ms, |at| at.max(at_ms)));
+        }
+        match told {
+            BrokerTold::Runtime(answer) => {
+                let (info, rtt) = match answer {
+                    Ok((info, rtt)) => {
+                        let series = self.broker_series.entry(id).or_default();
+                        remember_rates(parts, series, &info, at_ms);
+                        let behind = info.dispatch_behind_bytes.is_some_and(|b| b > 0);
+                        parts.behind_since_ms = behind.then(|| parts.behind_since_ms.unwrap_or(at_ms));
+                        (Ok(*info), Ok(rtt))
+                    }
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                // Rates of a broker that fell silent, or came back, count otherwise.
+                self.topics_changed |= broker.runtime.is_failed() != info.is_err();
+                put(&mut broker.runtime, info, at_ms);
+                put(&mut broker.rtt, rtt, at_ms);
+                self.rest(&who, retry_at_ms);
+            }
+            BrokerTold::Config(answer) => put(&mut broker.config, answer, at_ms),
+            BrokerTold::Ha(answer) => put(&mut broker.ha, answer, at_ms),
+            BrokerTold::Topics(answer) => {
+                let (topics, version) = match answer {
+                    Ok((topics, version)) => {
+                        let names: HashSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
+                        parts.rates.retain(|name, _| names.contains(name.as_str()));
+                        (Ok(topics), version.ok_or_else(|| "not told".to_owned()))
+                    }
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                put(&mut parts.topics, topics, at_ms);
+                put(&mut broker.topics_version, version, at_ms);
+                self.topics_changed = true;
+            }
+            BrokerTold::TopicRate(topic, answer) => {
+                put(parts.rates.entry(topic).or_default(), answer, at_ms);
+                self.topics_changed = true;
+            }
+            BrokerTold::Lag(answer) => {
+                put(&mut parts.lag, answer, at_ms);
+                self.lag_changed = true;
+            }
+        }
+    }
+
+    /// Judges everything at `now_ms`; returns which brokers to poll from now on, or no more.
+    pub fn settle(&mut self, now_ms: i64, interval: Duration) -> Vec<Roster> {
+        self.snapshot.taken_at_ms = now_ms;
+        let roster = self.settle_brokers(now_ms);
+        if std::mem::take(&mut self.topics_changed) {
+            self.settle_topics(now_ms);
+        }
+        if std::mem::take(&mut self.lag_changed) {
+            self.settle_groups(now_ms);
+        }
+        let partial = self.lag_is_partial();
+        for group in &mut self.snapshot.groups {
+            group.partial = partial;
+        }
+        self.settle_totals(now_ms, interval);
+        let servers = &self.snapshot.name_servers;
+        let all_down = !servers.is_empty() && servers.iter().all(|s| s.cluster.is_failed());
+        self.all_down_since_ms = all_down.then(|| {
+            let last_answer = servers
+                .iter()
+                .map(|s| s.cluster.as_of_ms)
+                .max()
+                .filter(|at| *at > 0);
+            self.all_down_since_ms.or(last_answer).unwrap_or(now_ms)
+        });
+        self.findings = findings::findings(&self.snapshot, &self.trends(now_ms));
+        self.watch
+            .compare(&self.snapshot, &self.retry_at_ms, &mut self.log);
+        roster
+    }
+
+    fn settle_brokers(&mut self, now_ms: i64) -> Vec<Roster> {
+        let mut roster = Vec::new();
+        // The newest word on each broker's address; an answering name server outranks a failing one.
+        let mut listed: BTreeMap<BrokerId, (bool, String)> = BTreeMap::new();
+        for server in &self.snapshot.name_servers {
+            let fresh = !server.cluster.is_failed();
+            for entry in server.cluster.get().into_iter().flat_map(|t| &t.listed) {
+                let known = listed
+                    .entry(entry.broker.clone())
+                    .or_insert((fresh, entry.addr.clone()));
+                if fresh && !known.0 {
+                    *known = (true, entry.addr.clone());
+                }
+            }
+        }
+        for (id, (_, addr)) in &listed {
+            self.parts.entry(id.clone()).or_default().listed_ms = now_ms;
+            match self.snapshot.brokers.iter_mut().find(|b| b.broker == *id) {
+                Some(broker) if broker.addr == *addr => {}
+                Some(broker) => {
+                    broker.addr.clone_from(addr);
+                    roster.push(Roster::Poll(id.clone(), addr.clone()));
+                }
+                None => {
+                    self.snapshot.brokers.push(BrokerState {
+                        broker: id.clone(),
+                        addr: addr.clone(),
+                        ..BrokerState::default()
+                    });
+                    roster.push(Roster::Poll(id.clone(), addr.clone()));
+                }
+            }
+        }
+        let parts = &mut self.parts;
+        self.snapshot.brokers.retain(|b| {
+            let listed_ms = parts.get(&b.broker).map_or(now_ms, |p| p.listed_ms);
+            let keep = now_ms.saturating_sub(listed_ms) < KEEP_GONE_MS;
+            if !keep {
+                parts.remove(&b.broker);
+                roster.push(Roster::Drop(b.broker.clone()));
+            }
+            keep
+        });
+        for change in &roster {
+            if let Roster::Drop(id) = change {
+                self.broker_series.remove(id);
+                self.retry_at_ms.remove(&format!("{}/{id}", id.cluster));
+                self.topics_changed = true;
+                self.lag_changed = true;
+            }
+        }
+        self.snapshot.brokers.sort_by(|a, b| a.broker.cmp(&b.broker));
+        let servers = &self.snapshot.name_servers;
+        for broker in &mut self.snapshot.brokers {
+            broker.registrations = liveness::registrations(servers, broker, now_ms);
+        }
+        roster
+    }
+
+    fn settle_topics(&mut self, now_ms: i64) {
+        let brokers = self.snapshot.brokers.iter().map(|b| &b.broker);
+        let servers = brokers
+            .flat_map(|b| [b.name.clone(), b.cluster.clone()])
+            .collect();
+        let silent: HashSet<&BrokerId> = self
+            .snapshot
+            .brokers
+            .iter()
+            .filter(|b| b.runtime.is_failed())
+            .map(|b| &b.broker)
+            .collect();
+        let mut topics: BTreeMap<&str, TopicState> = BTreeMap::new();
+        let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+        for parts in self.parts.values() {
+            for (name, on) in parts.topics.get().into_iter().flatten() {
+                let mut on = on.clone();
+                if let Some(rate) = parts.rates.get(name) {
+                    on.in_tps = rate.clone();
+                }
+                if silent.contains(&on.broker) {
+                    // Not asked while the broker is silent, so as good as failed.
+                    on.in_tps
+                        .error
+                        .get_or_insert_with(|| "the broker is silent".to_owned());
+                }
+                if let Some(rate) = on.in_tps.fresh() {
+                    *rates.entry(name).or_default() += rate;
+                }
+                let topic = topics.entry(name).or_insert_with(|| TopicState {
+                    name: name.clone(),
+                    kind: kind(name, &servers),
+                    brokers: Vec::new(),
+                });
+                topic.brokers.push(on);
+            }
+        }
+        let at = u64::try_from(now_ms).unwrap_or(0);
+        for (name, rate) in rates {
+            let series = self.topic_series.entry(name.to_owned()).or_default();
+            series.push(at, rate);
+        }
+        let topics: Vec<TopicState> = topics.into_values().collect();
+        self.topic_series
+            .retain(|name, _| topics.binary_search_by(|t| t.name.as_str().cmp(name)).is_ok());
+        bound(&mut self.topic_series);
+        self.snapshot.topics = topics;
+    }
+
+    fn settle_groups(&mut self, now_ms: i64) {
+        let mut groups: BTreeMap<&str, Vec<GroupLag>> = BTreeMap::new();
+        let mut as_of = i64::MAX;
+        for parts in self.parts.values() {
+            if let Some(rows) = parts.lag.get() {
+                as_of = as_of.min(parts.lag.as_of_ms);
+                for row in rows {
+                    groups.entry(&row.group).or_default().push(row.clone());
+                }
+            }
+        }
+        let groups: Vec<GroupState> = groups
+            .into_iter()
+            .map(|(name, rows)| GroupState {
+                name: name.to_owned(),
+                lag: Seen::answered(rows, as_of),
+                ..GroupState::default()
+            })
+            .collect();
+        let at = u64::try_from(now_ms).unwrap_or(0);
+        for group in &groups {
+            if let Some(lag) = group.total_lag() {
+                let series = self.group_series.entry(group.name.clone()).or_default();
+                series.push(at, lag as f64);
+            }
+        }
+        self.group_series
+            .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
+        bound(&mut self.group_series);
+        self.snapshot.groups = groups;
+    }
+
+    fn lag_is_partial(&self) -> bool {
+        let masters = self.snapshot.brokers.iter().filter(|b| b.broker.is_master());
+        masters.into_iter().any(|b| {
+            self.parts.get(&b.broker).is_none_or(|p| p.lag.fresh().is_none()) || b.runtime.is_failed()
+        })
+    }
+
+    fn settle_totals(&mut self, now_ms: i64, interval: Duration) {
+        let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
+        // A little early is still the same beat of the clock.
+        if now_ms.saturating_sub(self.totals_at_ms) < interval.saturating_sub(200) {
+            return;
+        }
+        self.totals_at_ms = now_ms;
+        let at = u64::try_from(now_ms).unwrap_or(0);
+        if let Some(value) = self.put_total().value {
+            self.put.push(at, value);
+        }
+        if let Some(value) = self.get_total().value {
+            self.get.push(at, value);
+        }
+        if let Some(value) = self.lag_total().value {
+            self.lag.push(at, value);
+        }
+    }
+
+    /// Messages a second stored by all masters.
+    pub fn put_total(&self) -> Total {
+        self.total(true, |s| &s.put)
+    }
+
+    /// Messages a second handed out by all brokers.
+    pub fn get_total(&self) -> Total {
+        self.total(false, |s| &s.get)
+    }
+
+    fn total(&self, masters_only: bool, series: impl Fn(&BrokerSeries) -> &Series) -> Total {
+        let mut total = Total::default();
+        for broker in &self.snapshot.brokers {
+            if masters_only && !broker.broker.is_master() {
+                continue;
+            }
+            let rate = self
+                .broker_series
+                .get(&broker.broker)
+                .and_then(|s| series(s).last());
+            match rate.filter(|_| broker.answers()) {
+                Some(rate) => *total.value.get_or_insert(0.0) += rate,
+                None => total.partial = true,
+            }
+        }
+        total
+    }
+
+    /// Lag of all groups but the brokers' own.
+    pub fn lag_total(&self) -> Total {
+        let users = self.snapshot.groups.iter().filter(|g| !is_system(&g.name));
+        let known = users.filter_map(GroupState::total_lag);
+        let asked = self.parts.values().any(|p| p.lag.get().is_some());
+        Total {
+            value: asked.then(|| known.sum::<i64>() as f64),
+            partial: self.lag_is_partial(),
+        }
+    }
+
+    /// Since when no name server has answered, epoch ms.
+    pub fn all_down_since_ms(&self) -> Option<i64> {
+        self.all_down_since_ms
+    }
+
+    /// Newest lag answer of one broker.
+    pub fn lag_of(&self, id: &BrokerId) -> Option<&Seen<Vec<GroupLag>>> {
+        self.parts.get(id).map(|p| &p.lag)
+    }
+
+    /// Topics of one broker.
+    pub fn topics_of(&self, id: &BrokerId) -> Option<&Seen<Vec<(String, TopicOnBroker)>>> {
+        self.parts.get(id).map(|p| &p.topics)
+    }
+
+    /// When the newest answer of any server came, epoch ms.
+    pub fn newest_ms(&self) -> Option<i64> {
+        let servers = self.snapshot.name_servers.iter().map(|s| s.cluster.as_of_ms);
+        let brokers = self.snapshot.brokers.iter().map(|b| b.runtime.as_of_ms);
+        servers.chain(brokers).max().filter(|at| *at > 0)
+    }
+
+    fn trends(&self, now_ms: i64) -> Trends {
+        let dispatch_behind = self.parts.iter().filter_map(|(id, parts)| {
+            let since = parts.behind_since_ms?;
+            Some((id.clone(), duration_ms(now_ms.saturating_sub(since))))
+        });
+        let lag_rising = self.group_series.iter().filter_map(|(name, series)| {
+            let since = i64::try_from(series.rising_since()?).ok()?;
+            let slope = series.slope(SLOPE_WINDOW_MS).filter(|s| *s > 0.0)?;
+            Some((name.clone(), (duration_ms(now_ms.saturating_sub(since)), slope)))
+        });
+        Trends {
+            dispatch_behind: dispatch_behind.collect(),
+            lag_rising: lag_rising.collect(),
+        }
+    }
+}
+
+/// Stores an answer, or the reason beside the earlier answer.
+fn put<T>(seen: &mut Seen<T>, answer: Answer<T>, at_ms: i64) {
+    match answer {
+        Ok(value) => *seen = Seen::answered(value, at_ms),
+        Err(why) => seen.error = Some(why),
+    }
+}
+
+/// Rates of a broker: differences of its counters, or its own 10 s averages before there are two readings.
+fn remember_rates(parts: &mut Parts, series: &mut BrokerSeries, info: &RuntimeInfo, at_ms: i64) {
+    let at = u64::try_from(at_ms).unwrap_or(0);
+    let counter = |key: &str| info.entries.get(key).and_then(|v| v.trim().parse::<u64>().ok());
+    let one = |counter: &mut Counter, value: Option<u64>, average: Option<f64>, series: &mut Series| {
+        let rate = value.and_then(|v| counter.rate(at, v)).or(average);
+        if let Some(rate) = rate {
+            series.push(at, rate);
+        }
+    };
+    let put_total = counter("msgPutTotalTodayNow");
+    let get_total = counter("msgGetTotalTodayNow");
+    one(&mut parts.put, put_total, info.put_tps.s10, &mut series.put);
+    one(
+        &mut parts.get,
+        get_total,
+        info.transferred_tps.s10,
+        &mut series.get,
+    );
+}
+
+/// Drops the series with the smallest newest values beyond [`SERIES_MAX`].
+fn bound(series: &mut BTreeMap<String, Series>) {
+    if series.len() <= SERIES_MAX {
+        return;
+    }
+    let mut values: Vec<f64> = series.values().map(|s| s.last().unwrap_or(0.0)).collect();
+    values.sort_by(|a, b| b.total_cmp(a));
+    let smallest = values[SERIES_MAX - 1];
+    let mut room = SERIES_MAX;
+    series.retain(|_, s| {
+        let keep = room > 0 && s.last().unwrap_or(0.0) >= smallest;
+        room -= usize::from(keep);
+        keep
+    });
+}
+
+fn duration_ms(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::client::snapshot::Listed;
+
+    const INTERVAL: Duration = Duration::from_secs(2);
+
+    fn id(name: &str) -> BrokerId {
+        BrokerId {
+            cluster: "c".into(),
+            name: name.into(),
+            id: 0,
+        }
+    }
+
+    fn lists(names: &[&str], at_ms: i64) -> Update {
+        let listed = names
+            .iter()
+            .map(|n| Listed {
+                broker: id(n),
+                addr: format!("{n}:10911"),
+            })
+            .collect();
+        Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::NameServer(
+                "ns1".into(),
+                ServerTold::Cluster(Ok((ClusterTable { listed, live: None }, Duration::ZERO))),
+            ),
+        }
+    }
+
+    fn runtime(name: &str, answer: Answer<i64>, at_ms: i64) -> Update {
+        let answer = answer.map(|put| {
+            let entries = BTreeMap::from([
+                ("msgPutTotalTodayNow".to_owned(), put.to_string()),
+                ("msgGetTotalTodayNow".to_owned(), "0".to_owned()),
+            ]);
+            (Box::new(RuntimeInfo::parse(entries)), Duration::ZERO)
+        });
+        Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Broker(id(name), BrokerTold::Runtime(answer)),
+        }
+    }
+
+    fn model() -> Model {
+        let mut m = Model::new(vec!["ns1".into()]);
+        m.fold(lists(&["a", "b"], 1000));
+        let roster = m.settle(1000, INTERVAL);
+        assert_eq!(
+            roster,
+            [
+                Roster::Poll(id("a"), "a:10911".into()),
+                Roster::Poll(id("b"), "b:10911".into())
+            ]
+        );
+        m
+    }
+
+    #[test]
+    fn a_missing_part_makes_a_sum_a_lower_bound() {
+        let mut m = model();
+        for (i, at) in [2000, 4000].into_iter().enumerate() {
+            m.fold(runtime("a", Ok(100 * i as i64), at));
+            m.fold(runtime("b", Ok(300 * i as i64), at));
+        }
+        m.settle(4000, INTERVAL);
+        assert_eq!(
+            m.put_total(),
+            Total {
+                value: Some(200.0),
+                partial: false
+            }
+        );
+        m.fold(runtime("b", Err("timed out".into()), 6000));
+        m.settle(6000, INTERVAL);
+        assert_eq!(
+            m.put_total(),
+            Total {
+                value: Some(50.0),
+                partial: true
+            }
+        );
+        // The last answer stays, with its age.
+        assert_eq!(m.snapshot.brokers[1].runtime.as_of_ms, 4000);
+    }
+
+    #[test]
+    fn nothing_known_is_not_zero() {
+        let m = model();
+        assert_eq!(m.put_total().value, None);
+        assert_eq!(m.lag_total().value, None);
+    }
+
+    #[test]
+    fn a_broker_that_left_is_kept_for_a_while() {
+        let mut m = model();
+        m.fold(lists(&["a"], 2000));
+        assert_eq!(m.settle(2000, INTERVAL), []);
+        assert_eq!(m.snapshot.brokers.len(), 2);
+        assert_eq!(m.settle(1000 + KEEP_GONE_MS, INTERVAL), [Roster::Drop(id("b"))]);
+        m.fold(runtime("b", Ok(1), 2000 + KEEP_GONE_MS));
+        m.settle(2000 + KEEP_GONE_MS, INTERVAL);
+        assert_eq!(m.snapshot.brokers.len(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Any order and any repetition of the same updates ends in the same state.
+        #[test]
+        fn order_and_repetition_do_not_matter(order in Just((0..12usize).chain(0..12).collect::<Vec<_>>()).prop_shuffle()) {
+            let updates: Vec<Update> = (0..12)
+                .map(|i| {
+                    let at = 2000 + i64::try_from(i).unwrap() * 10;
+                    match i % 4 {
+                        0 => runtime("a", Ok(at), at),
+                        1 => runtime("b", Err(format!("failed {at}")), at),
+                        2 => runtime("b", Ok(at), at),
+                        _ => lists(&["a", "b"], at),
+                    }
+                })
+                .collect();
+            let mut straight = model();
+            for u in &updates {
+                straight.fold(u.clone());
+            }
+            straight.settle(10_000, INTERVAL);
+            let mut mixed = model();
+            for i in order {
+                mixed.fold(updates[i].clone());
+            }
+            mixed.settle(10_000, INTERVAL);
+            for (a, b) in straight.snapshot.brokers.iter().zip(&mixed.snapshot.brokers) {
+                prop_assert_eq!(&a.runtime.error, &b.runtime.error);
+                prop_assert_eq!(a.runtime.is_failed(), b.runtime.is_failed());
+                if !a.runtime.is_failed() {
+                    prop_assert_eq!(&a.runtime, &b.runtime);
+                }
+                prop_assert_eq!(&a.addr, &b.addr);
+            }
+            prop_assert_eq!(&straight.snapshot.name_servers, &mixed.snapshot.name_servers);
+        }
+    }
+}

@@ -1,0 +1,516 @@
+//! Asking: one task per server, each with its own schedule, breaker and budget, so that none waits for another.
+//!
+//! A cycle asks everything that is due, at most [`IN_FLIGHT`] calls at once, and all its calls share one deadline:
+//! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::breaker::{Breaker, Budget};
+use super::model::{BrokerTold, Roster, ServerTold, Told, Update};
+use crate::client::error::reason;
+use crate::client::snapshot::BrokerId;
+use crate::client::{CallError, Client, Deadline, Error, Server};
+use crate::protocol::codes;
+
+/// Limit of all calls of a cycle.
+const CYCLE: Duration = Duration::from_secs(2);
+/// Calls to one server at once.
+const IN_FLIGHT: usize = 4;
+/// Updates that wait for the display; beyond, the tasks wait.
+const UPDATES: usize = 1024;
+/// A call that was denied or is not supported is not repeated for this long.
+const REFUSED: Duration = Duration::from_secs(60);
+/// A lag answer slower than this is asked for less often.
+const LAG_SLOW: Duration = Duration::from_millis(500);
+
+const CONFIG_EVERY: Duration = Duration::from_secs(60);
+const HA_EVERY: Duration = Duration::from_secs(5);
+const TOPICS_EVERY: Duration = Duration::from_secs(30);
+const TOPIC_NAMES_EVERY: Duration = Duration::from_secs(10);
+const LAG_EVERY: Duration = Duration::from_secs(10);
+/// Pause between two rates of a topic on the screen.
+const RATE_EVERY: Duration = Duration::from_secs(10);
+/// Pause between two rates of topics that are not on the screen, once each has been asked for.
+const OTHER_RATE_EVERY: Duration = Duration::from_secs(5);
+/// Rates of topics never asked for, in one cycle.
+const FIRST_RATES: usize = 8;
+
+/// The polling tasks. They end when this is dropped.
+#[derive(Debug)]
+pub struct Poller {
+    client: Arc<Client>,
+    updates: mpsc::Sender<Update>,
+    wishes: watch::Sender<Wishes>,
+    brokers: HashMap<BrokerId, AbortHandle>,
+    name_servers: Vec<AbortHandle>,
+}
+
+/// What the operator wants of every task.
+#[derive(Debug, Clone)]
+struct Wishes {
+    interval: Duration,
+    /// Counts the wishes to be asked now.
+    refresh: u64,
+    /// Topics on the screen.
+    interest: Arc<Vec<String>>,
+}
+
+impl Poller {
+    /// Starts to ask the name servers.
+    pub fn start(client: Arc<Client>, interval: Duration) -> (Self, mpsc::Receiver<Update>) {
+        let (updates, news) = mpsc::channel(UPDATES);
+        let (wishes, _) = watch::channel(Wishes {
+            interval,
+            refresh: 0,
+            interest: Arc::default(),
+        });
+        let mut poller = Self {
+            client,
+            updates,
+            wishes,
+            brokers: HashMap::new(),
+            name_servers: Vec::new(),
+        };
+        for addr in poller.client.name_servers().to_vec() {
+            let target = Target::NameServer(addr);
+            let handle = poller.spawn(target);
+            poller.name_servers.push(handle);
+        }
+        (poller, news)
+    }
+
+    fn spawn(&self, target: Target) -> AbortHandle {
+        let task = Task {
+            client: Arc::clone(&self.client),
+            target,
+            updates: self.updates.clone(),
+            wishes: self.wishes.subscribe(),
+            schedule: HashMap::new(),
+            breaker: Breaker::default(),
+            budget: Budget::new(Instant::now()),
+            topics: BTreeMap::new(),
+            other_rate_at: None,
+            lag_every: LAG_EVERY,
+        };
+        tokio::spawn(task.run()).abort_handle()
+    }
+
+    /// Starts, moves or ends the polling of a broker.
+    pub fn roster(&mut self, change: Roster) {
+        let (id, next) = match change {
+            Roster::Poll(id, addr) => {
+                let handle = self.spawn(Target::Broker(id.clone(), addr));
+                (id, Some(handle))
+            }
+            Roster::Drop(id) => (id, None),
+        };
+        let before = match next {
+            Some(handle) => self.brokers.insert(id, handle),
+            None => self.brokers.remove(&id),
+        };
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    /// Asks every server now.
+    pub fn refresh(&self) {
+        self.wishes.send_modify(|w| w.refresh += 1);
+    }
+
+    /// Polls at this interval.
+    pub fn set_interval(&self, interval: Duration) {
+        self.wishes.send_modify(|w| w.interval = interval);
+    }
+
+    /// Rates of these topics are on the screen.
+    pub fn set_interest(&self, topics: Vec<String>) {
+        self.wishes.send_modify(|w| w.interest = Arc::new(topics));
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        for handle in self.name_servers.iter().chain(self.brokers.values()) {
+            handle.abort();
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    NameServer(String),
+    Broker(BrokerId, String),
+}
+
+/// A call of the schedule.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Job {
+    Cluster,
+    Limits,
+    TopicNames,
+    Runtime,
+    Config,
+    Ha,
+    Topics,
+    Lag,
+    Rate(String),
+}
+
+impl Job {
+    /// The call that tells whether the server lives.
+    const fn is_probe(&self) -> bool {
+        matches!(self, Self::Cluster | Self::Runtime)
+    }
+}
+
+/// How a call ended, beside its news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Answered,
+    /// The server said no and will say so again.
+    Refused,
+    /// Nobody answered.
+    Unreachable,
+}
+
+struct Task {
+    client: Arc<Client>,
+    target: Target,
+    updates: mpsc::Sender<Update>,
+    wishes: watch::Receiver<Wishes>,
+    /// When each job is due; absent is at once.
+    schedule: HashMap<Job, Instant>,
+    breaker: Breaker,
+    budget: Budget,
+    /// Topics of the broker and when the rate of each was asked for.
+    topics: BTreeMap<String, Option<Instant>>,
+    other_rate_at: Option<Instant>,
+    lag_every: Duration,
+}
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            let wishes = self.wishes.borrow_and_update().clone();
+            let jobs = self.due(&wishes, Instant::now());
+            if !jobs.is_empty() && self.cycle(jobs, &wishes).await.is_err() {
+                return; // The display is gone.
+            }
+            let next = self.next(&wishes);
+            let changed = tokio::select! {
+                () = tokio::time::sleep_until(next) => false,
+                changed = self.wishes.changed() => match changed {
+                    Ok(()) => true,
+                    Err(_) => return,
+                },
+            };
+            if changed {
+                self.wish_changed(&wishes);
+            }
+        }
+    }
+
+    fn wish_changed(&mut self, before: &Wishes) {
+        let (interval, refresh) = {
+            let now = self.wishes.borrow();
+            (now.interval, now.refresh)
+        };
+        if refresh != before.refresh {
+            self.breaker.hurry();
+            self.schedule.clear();
+        }
+        if interval != before.interval {
+            self.schedule.retain(|job, _| !job.is_probe());
+        }
+    }
+
+    fn fixed_jobs(&self) -> &'static [Job] {
+        const SERVER: &[Job] = &[Job::Cluster, Job::TopicNames, Job::Limits];
+        const MASTER: &[Job] = &[Job::Runtime, Job::Config, Job::Ha, Job::Topics, Job::Lag];
+        const SLAVE: &[Job] = &[Job::Runtime, Job::Config];
+        match &self.target {
+            Target::NameServer(_) => SERVER,
+            Target::Broker(id, _) if id.is_master() => MASTER,
+            Target::Broker(..) => SLAVE,
+        }
+    }
+
+    fn is_due(&self, job: &Job, now: Instant) -> bool {
+        self.schedule.get(job).is_none_or(|at| *at <= now)
+    }
+
+    /// What to ask now, most important first, within the budget.
+    fn due(&mut self, wishes: &Wishes, now: Instant) -> Vec<Job> {
+        if self.breaker.rests_until().is_some_and(|until| until > now) {
+            return Vec::new();
+        }
+        let open = self.breaker.is_open();
+        let fixed = self.fixed_jobs().iter();
+        let mut jobs: Vec<Job> = fixed
+            .filter(|job| {
+                if open {
+                    job.is_probe()
+                } else {
+                    self.is_due(job, now)
+                }
+            })
+            .cloned()
+            .collect();
+        if !open {
+            jobs.extend(self.due_rates(wishes, now));
+        }
+        jobs.retain(|_| self.budget.take(now));
+        for job in &jobs {
+            if let Job::Rate(topic) = job {
+                self.topics.insert(topic.clone(), Some(now));
+            }
+        }
+        jobs
+    }
+
+    /// Rates of topics on the screen, then of those never asked for, then now and then of the others.
+    fn due_rates(&mut self, wishes: &Wishes, now: Instant) -> Vec<Job> {
+        let old = |at: &Option<Instant>| at.is_none_or(|at| now.saturating_duration_since(at) >= RATE_EVERY);
+        let mut chosen: Vec<&String> = wishes
+            .interest
+            .iter()
+            .filter(|topic| self.topics.get(*topic).is_some_and(old))
+            .collect();
+        let never = self
+            .topics
+            .iter()
+            .filter(|(_, at)| at.is_none())
+            .map(|(topic, _)| topic);
+        let fresh: Vec<&String> = never
+            .filter(|t| !wishes.interest.contains(t))
+            .take(FIRST_RATES)
+            .collect();
+        let passed_once = fresh.is_empty();
+        chosen.extend(fresh);
+        let other_due = self
+            .other_rate_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= OTHER_RATE_EVERY);
+        if passed_once && other_due {
+            let others = self
+                .topics
+                .iter()
+                .filter(|(topic, at)| old(at) && !chosen.contains(topic));
+            if let Some((topic, _)) = others.min_by_key(|(_, at)| **at) {
+                chosen.push(topic);
+            }
+            self.other_rate_at = Some(now);
+        }
+        chosen.into_iter().cloned().map(Job::Rate).collect()
+    }
+
+    /// Asks all jobs; `Err` when nobody listens any more.
+    async fn cycle(&mut self, jobs: Vec<Job>, wishes: &Wishes) -> Result<(), ()> {
+        let start = Instant::now();
+        let deadline = Deadline::after(CYCLE);
+        let (client, target) = (Arc::clone(&self.client), self.target.clone());
+        let calls: Vec<_> = jobs
+            .into_iter()
+            .map(|job| ask(Arc::clone(&client), target.clone(), job, deadline))
+            .collect();
+        let mut answers: BoxStream<'_, (Job, Told, Outcome)> =
+            stream::iter(calls).buffer_unordered(IN_FLIGHT).boxed();
+        while let Some((job, told, outcome)) = answers.next().await {
+            let retry_at_ms = self.account(&job, &told, outcome, start, wishes);
+            let update = Update {
+                at_ms: super::now_ms(),
+                retry_at_ms,
+                told,
+            };
+            self.updates.send(update).await.map_err(|_| ())?;
+        }
+        Ok(())
+    }
+
+    /// Schedules the job's next time; returns when a resting server is probed again, epoch ms.
+    fn account(
+        &mut self,
+        job: &Job,
+        told: &Told,
+        outcome: Outcome,
+        start: Instant,
+        wishes: &Wishes,
+    ) -> Option<i64> {
+        let now = Instant::now();
+        let mut retry_at_ms = None;
+        if job.is_probe() {
+            match outcome {
+                Outcome::Unreachable => {
+                    let rest = self.breaker.fail(now, jitter());
+                    retry_at_ms = Some(super::now_ms() + i64::try_from(rest.as_millis()).unwrap_or(0));
+                    // When it comes back, everything about it is asked anew.
+                    self.schedule.clear();
+                }
+                Outcome::Answered | Outcome::Refused => self.breaker.succeed(),
+            }
+        }
+        let every = match job {
+            Job::Cluster | Job::Runtime => wishes.interval,
+            Job::Limits | Job::Config => CONFIG_EVERY,
+            Job::Ha => HA_EVERY,
+            Job::Topics => TOPICS_EVERY,
+            Job::TopicNames => TOPIC_NAMES_EVERY,
+            Job::Lag => {
+                let slow = now.saturating_duration_since(start) > LAG_SLOW;
+                self.lag_every = if slow { CONFIG_EVERY } else { LAG_EVERY };
+                self.lag_every
+            }
+            Job::Rate(_) => return retry_at_ms,
+        };
+        let every = if outcome == Outcome::Refused {
+            every.max(REFUSED)
+        } else {
+            every
+        };
+        // From the start of the cycle, so that the beat does not drift by the time of the calls.
+        self.schedule.insert(job.clone(), (start + every).max(now));
+        if let Told::Broker(_, BrokerTold::Topics(Ok((topics, _)))) = told {
+            let before = std::mem::take(&mut self.topics);
+            let kept = |name: &String| before.get(name).copied().flatten();
+            self.topics = topics
+                .iter()
+                .map(|(name, _)| (name.clone(), kept(name)))
+                .collect();
+        }
+        retry_at_ms
+    }
+
+    /// When to look again.
+    fn next(&self, wishes: &Wishes) -> Instant {
+        let now = Instant::now();
+        if let Some(until) = self.breaker.rests_until() {
+            return until.max(now);
+        }
+        let due = |job: &Job| self.schedule.get(job).copied().unwrap_or(now);
+        let first = self.fixed_jobs().iter().map(due).min().unwrap_or(now);
+        // Not in a circle when the budget is used up or the next job is due this instant.
+        let first = first.max(now + Duration::from_millis(50));
+        let rates = !self.topics.is_empty() && !self.breaker.is_open();
+        if rates {
+            first.min(now + wishes.interval)
+        } else {
+            first
+        }
+    }
+}
+
+/// A number from 0 to 1 that differs between processes and calls.
+fn jitter() -> f64 {
+    f64::from(RandomState::new().hash_one(0u8) as u32) / f64::from(u32::MAX)
+}
+
+async fn ask(client: Arc<Client>, target: Target, job: Job, deadline: Deadline) -> (Job, Told, Outcome) {
+    let (told, outcome) = match target {
+        Target::NameServer(addr) => {
+            let (told, outcome) = ask_name_server(&client, &addr, &job, deadline).await;
+            (Told::NameServer(addr, told), outcome)
+        }
+        Target::Broker(id, addr) => {
+            let (told, outcome) = ask_broker(&client, &id, &addr, &job, deadline).await;
+            (Told::Broker(id, told), outcome)
+        }
+    };
+    (job, told, outcome)
+}
+
+async fn ask_name_server(
+    client: &Client,
+    addr: &str,
+    job: &Job,
+    deadline: Deadline,
+) -> (ServerTold, Outcome) {
+    match job {
+        Job::TopicNames => {
+            let (answer, outcome) = judged(client.look_topic_names(addr, deadline).await);
+            (ServerTold::Topics(answer), outcome)
+        }
+        Job::Limits => {
+            let (answer, outcome) = judged(client.look_limits(addr, deadline).await);
+            (ServerTold::Config(answer), outcome)
+        }
+        _ => {
+            let (answer, outcome) = judged(client.look_cluster(addr, deadline).await);
+            (ServerTold::Cluster(answer), outcome)
+        }
+    }
+}
+
+async fn ask_broker(
+    client: &Client,
+    id: &BrokerId,
+    addr: &str,
+    job: &Job,
+    deadline: Deadline,
+) -> (BrokerTold, Outcome) {
+    let server = Server::named(id.to_string(), addr);
+    match job {
+        Job::Config => {
+            let (answer, outcome) = judged(client.look_config(&server, deadline).await);
+            (BrokerTold::Config(answer), outcome)
+        }
+        Job::Ha => {
+            let (answer, outcome) = judged(client.broker_ha(&server, deadline).await);
+            (BrokerTold::Ha(answer), outcome)
+        }
+        Job::Topics => {
+            let (answer, outcome) = judged(client.look_topics(id, &server, deadline).await);
+            (
+                BrokerTold::Topics(answer.map(|(topics, version)| (topics, Some(version)))),
+                outcome,
+            )
+        }
+        Job::Lag => {
+            let (answer, outcome) = judged(client.look_lag(&server, deadline).await);
+            (BrokerTold::Lag(answer), outcome)
+        }
+        Job::Rate(topic) => {
+            let (answer, outcome) = judged(client.look_topic_rate(&server, topic, deadline).await);
+            (BrokerTold::TopicRate(topic.clone(), answer), outcome)
+        }
+        _ => {
+            let (answer, outcome) = judged(client.look_runtime(&server, deadline).await);
+            let answer = answer.map(|(info, took)| (Box::new(info), took));
+            (BrokerTold::Runtime(answer), outcome)
+        }
+    }
+}
+
+/// The answer with a short reason for a cell, and what it means for the next call.
+fn judged<T>(answer: Result<T, Error>) -> (Result<T, String>, Outcome) {
+    let error = match answer {
+        Ok(value) => return (Ok(value), Outcome::Answered),
+        Err(error) => error,
+    };
+    let outcome = if error.is_unreachable() {
+        Outcome::Unreachable
+    } else {
+        Outcome::Answered
+    };
+    match error {
+        Error::Call { source, .. } => match source {
+            CallError::Remote { code, remark, .. } if code == codes::NO_PERMISSION => {
+                (Err(format!("denied: {remark}")), Outcome::Refused)
+            }
+            CallError::Remote { code, .. } if code == codes::REQUEST_CODE_NOT_SUPPORTED => (
+                Err("n/a: not supported by this server".to_owned()),
+                Outcome::Refused,
+            ),
+            CallError::Protocol { source, .. } => (Err(format!("bad reply: {source}")), outcome),
+            source => (Err(reason(&source)), outcome),
+        },
+        other => (Err(other.to_string()), outcome),
+    }
+}

@@ -1,0 +1,110 @@
+//! The terminal as we found it: taken over for drawing, given back on every way out.
+
+use std::io::{self, Write as _, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{cursor, execute};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+type PanicHook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync>;
+
+/// A terminal in raw mode on its alternate screen. Dropping it gives the terminal back.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<io::Stdout>>,
+    /// Set by the panic hook: the terminal is given back already.
+    panicked: Arc<AtomicBool>,
+    hook: Arc<PanicHook>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn enter() -> io::Result<Self> {
+        let panicked = Arc::new(AtomicBool::new(false));
+        let hook: Arc<PanicHook> = Arc::new(std::panic::take_hook());
+        let (flag, before) = (Arc::clone(&panicked), Arc::clone(&hook));
+        std::panic::set_hook(Box::new(move |info| {
+            // The report must not land on the alternate screen, which vanishes.
+            if !flag.swap(true, Ordering::SeqCst) {
+                give_back();
+            }
+            before(info);
+        }));
+        let screen = take_over().and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
+        match screen {
+            Ok(terminal) => Ok(Self {
+                terminal,
+                panicked,
+                hook,
+            }),
+            Err(e) => {
+                give_back();
+                Err(e)
+            }
+        }
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        crossterm::terminal::size()
+    }
+
+    /// Draws what `render` puts into the buffer.
+    pub fn draw(&mut self, render: impl FnOnce(&mut ratatui::buffer::Buffer)) -> io::Result<()> {
+        self.terminal.draw(|frame| render(frame.buffer_mut()))?;
+        Ok(())
+    }
+
+    /// Asks the terminal to take a text into its clipboard.
+    pub fn copy(&self, text: &str) -> io::Result<()> {
+        execute!(stdout(), CopyToClipboard::to_clipboard_from(text))
+    }
+
+    /// True when some part of the program panicked.
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::SeqCst)
+    }
+
+    /// Gives the terminal back, stops the process until the shell continues it, takes the terminal again.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        #[cfg(unix)]
+        {
+            use rustix::process::{Signal, getpid, kill_process};
+            kill_process(getpid(), Signal::TSTP)?;
+        }
+        take_over()?;
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if !self.has_panicked() {
+            give_back();
+        }
+        // A hook may not be changed by a thread that panics; the process ends then anyway.
+        if !std::thread::panicking() {
+            let before = Arc::clone(&self.hook);
+            drop(std::panic::take_hook());
+            std::panic::set_hook(Box::new(move |info| before(info)));
+        }
+    }
+}
+
+fn take_over() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+}
+
+/// Undoes [`take_over`] as far as possible: there is nobody to tell of a failure.
+fn give_back() {
+    let mut out = stdout();
+    let _ = execute!(out, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+    let _ = disable_raw_mode();
+    let _ = out.flush();
+}

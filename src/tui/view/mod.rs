@@ -1,0 +1,470 @@
+//! Drawing: a pure function of the [`App`]. Nothing here waits, asks or remembers.
+
+pub mod ascii;
+pub mod bar;
+pub mod broker_detail;
+pub mod brokers;
+pub mod cell;
+pub mod grid;
+pub mod layout;
+pub mod overlay;
+pub mod overview;
+pub mod rows;
+pub mod text;
+pub mod theme;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::app::{App, Overlay, Pane, Screen};
+use super::keys;
+use super::model::Total;
+use bar::Piece;
+use layout::Areas;
+use theme::{Role, Theme};
+
+impl App {
+    /// The styles in use.
+    pub fn theme(&self) -> Theme {
+        Theme {
+            colour: self.settings.colour,
+        }
+    }
+}
+
+/// Draws everything.
+pub fn draw(app: &App, buffer: &mut Buffer) {
+    // The terminal may have changed after the last event: draw on what both agree on.
+    match layout::areas(app) {
+        Some(areas) if buffer.area.width >= app.size.0 && buffer.area.height >= app.size.1 => {
+            screen(app, &areas, buffer);
+        }
+        _ => {
+            let (width, height) = app.size;
+            let (least_width, least_height) = layout::LEAST;
+            let text = format!("terminal too small ({width}×{height}), need {least_width}×{least_height}");
+            let style = app.theme().style(Role::Warn);
+            grid::put(buffer, 0, 0, buffer.area.width, &text, style);
+        }
+    }
+    if app.settings.ascii {
+        ascii::degrade(buffer);
+    }
+}
+
+fn screen(app: &App, areas: &Areas, buffer: &mut Buffer) {
+    header(app, areas.header, buffer);
+    tabs(app, areas.tabs, buffer);
+    if let Some(area) = areas.banner {
+        banner(app, area, buffer);
+    }
+    for &(pane, area) in &areas.panes {
+        draw_pane(app, pane, area, buffer);
+    }
+    path(app, areas.path, buffer);
+    footer(app, areas.footer, buffer);
+    overlay::draw(app, buffer);
+}
+
+/// Milliseconds from `at_ms` to `now_ms`; a clock that went back is no age.
+pub fn age_ms(now_ms: i64, at_ms: i64) -> u64 {
+    u64::try_from(now_ms.saturating_sub(at_ms)).unwrap_or(0)
+}
+
+fn zoned(app: &App, at_ms: i64) -> Option<jiff::ZonedDateTime> {
+    let time = jiff::Timestamp::from_millisecond(at_ms).ok()?;
+    Some(time.to_zoned_datetime(app.settings.zone.clone()))
+}
+
+/// `12:04:31`
+pub fn clock(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms).map_or_else(|| "?".to_owned(), |t| t.strftime("%H:%M:%S").to_string())
+}
+
+/// `2026-11-01 08:00`
+pub fn date(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms).map_or_else(|| "?".to_owned(), |t| t.strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+fn width(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|(t, _)| text::width(&text::clean(t))).sum()
+}
+
+/// Writes pieces that end at the right edge and returns where they begin.
+fn at_right(buffer: &mut Buffer, area: Rect, theme: Theme, pieces: &[Piece]) -> u16 {
+    let columns = u16::try_from(width(pieces)).unwrap_or(u16::MAX);
+    let x = area.right().saturating_sub(columns).max(area.x);
+    grid::pieces(buffer, x, area.y, area.right(), theme, pieces);
+    x
+}
+
+fn header(app: &App, area: Rect, buffer: &mut Buffer) {
+    let model = app.shown();
+    let theme = app.theme();
+    let mode = if app.settings.read_only { "RO" } else { "RW" };
+    let interval = app.settings.interval;
+    let interval = if interval.subsec_millis() == 0 {
+        format!("{}s", interval.as_secs())
+    } else {
+        format!("{}ms", interval.as_millis())
+    };
+    let mut right: Vec<Piece> = Vec::new();
+    if let Some(frozen) = &app.frozen {
+        let age = text::age(age_ms(app.now_ms, frozen.at_ms));
+        right.push((format!(" FROZEN {age:>3} "), Role::Badge));
+    }
+    right.push((
+        format!(" ↻{interval} {mode} {} ", clock(app, app.shown_ms())),
+        Role::Plain,
+    ));
+    let end = at_right(buffer, area, theme, &right);
+
+    let servers = &model.snapshot.name_servers;
+    let up = servers.iter().filter(|s| s.is_up()).count();
+    let brokers = &model.snapshot.brokers;
+    let answering = brokers.iter().filter(|b| b.answers()).count();
+    let ratio = |word: &str, good: usize, all: usize, asked: bool| -> [Piece; 2] {
+        let (text, role) = match (asked, good == all) {
+            (false, _) => (format!("?/{all} "), Role::Plain),
+            (true, true) => (format!("{good}/{all} "), Role::Plain),
+            (true, false) => (format!("{good}/{all}! "), Role::Crit),
+        };
+        [(format!("{word} "), Role::Label), (text, role)]
+    };
+    let servers_asked = servers.iter().any(|s| !s.cluster.is_unasked());
+    let brokers_asked = brokers.iter().any(|b| !b.runtime.is_unasked());
+    let mut groups: Vec<Vec<Piece>> = vec![
+        vec![
+            (" rmq ".to_owned(), Role::Plain),
+            (format!(" {} ", app.settings.context), Role::Badge),
+            (" ".to_owned(), Role::Plain),
+        ],
+        ratio("ns", up, servers.len(), servers_asked).into(),
+    ];
+    if brokers.is_empty() && up == 0 {
+        // Nobody told of any broker: not even their number is known.
+        groups.push(vec![
+            ("brokers ".to_owned(), Role::Label),
+            ("? ".to_owned(), Role::Plain),
+        ]);
+    } else {
+        groups.push(
+            ratio(
+                "brokers",
+                answering,
+                brokers.len(),
+                brokers_asked || brokers.is_empty(),
+            )
+            .into(),
+        );
+    }
+    let total = |word: &str, total: Total, unit: &str| -> Vec<Piece> {
+        vec![
+            (format!("{word} "), Role::Label),
+            (format!("{} ", overview::total(total, unit)), Role::Plain),
+        ]
+    };
+    groups.push(total("in", model.put_total(), "/s"));
+    groups.push(total("out", model.get_total(), "/s"));
+    let mut lag = total("lag", model.lag_total(), "");
+    let slope = model.lag.slope(super::model::SLOPE_WINDOW_MS);
+    let now = model.lag.last().unwrap_or(0.0);
+    match slope {
+        // The same threshold as the estimate of the end: one percent a minute.
+        Some(s) if s > now / 6000.0 && s > 0.0 => lag.push(("▲ ".to_owned(), Role::Warn)),
+        Some(s) if s < -now / 6000.0 && s < 0.0 => lag.push(("▼ ".to_owned(), Role::Ok)),
+        _ => {}
+    }
+    groups.push(lag);
+    let mut x = area.x;
+    for group in groups {
+        let columns = u16::try_from(width(&group)).unwrap_or(u16::MAX);
+        if x.saturating_add(columns) > end {
+            break;
+        }
+        x = grid::pieces(buffer, x, area.y, end, theme, &group);
+    }
+}
+
+fn tabs(app: &App, area: Rect, buffer: &mut Buffer) {
+    let here = match app.place.screen {
+        Screen::Broker => Screen::Brokers,
+        other => other,
+    };
+    let mut x = area.x + 1;
+    for (screen, name) in [
+        (Screen::Overview, "1 Over"),
+        (Screen::Heartbeats, "2 Beats"),
+        (Screen::Brokers, "3 Brokers"),
+    ] {
+        let (name, role) = if screen == here {
+            (format!("[{name}]"), Role::Focus)
+        } else {
+            (format!(" {name} "), Role::Plain)
+        };
+        x = grid::put(buffer, x, area.y, area.right(), &name, app.theme().style(role));
+        x += 1;
+    }
+}
+
+/// No name server answers: since when, why, and when the next try is.
+fn banner(app: &App, area: Rect, buffer: &mut Buffer) {
+    let model = app.shown();
+    let now = app.shown_ms();
+    let Some(since) = model.all_down_since_ms() else {
+        return;
+    };
+    let next = model
+        .snapshot
+        .name_servers
+        .iter()
+        .filter_map(|s| model.retry_at_ms.get(&s.addr))
+        .min();
+    let next = next.map_or_else(String::new, |at| {
+        format!(
+            " · next try in {}s, r tries now",
+            (at.saturating_sub(now).max(0) + 999) / 1000
+        )
+    });
+    let age = text::age(age_ms(now, since));
+    let line = if model.newest_ms().is_none() {
+        format!(" ✗ no name server has answered in {age}{next}")
+    } else {
+        format!(" ✗ no name server since {} ({age}){next}", clock(app, since))
+    };
+    grid::put(
+        buffer,
+        area.x,
+        area.y,
+        area.right(),
+        &line,
+        app.theme().style(Role::Crit),
+    );
+}
+
+fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
+    let focused = app.focus() == pane;
+    let theme = app.theme();
+    let title = title(app, pane);
+    let inside = grid::frame(buffer, area, theme, &title, focused);
+    if inside.width < 4 || inside.height == 0 {
+        return;
+    }
+    match pane {
+        Pane::Health => overview::health(app, inside, buffer, focused),
+        Pane::Traffic => overview::traffic(app, inside, buffer),
+        Pane::Runtime | Pane::Latency | Pane::Flows => broker_detail::draw(app, pane, inside, buffer),
+        Pane::Beats
+        | Pane::TopTopics
+        | Pane::WorstLag
+        | Pane::NameServers
+        | Pane::Registrations
+        | Pane::Log
+        | Pane::Brokers
+        | Pane::Replication
+        | Pane::Config => {
+            let table = app.table(pane);
+            if table.rows.is_empty() {
+                let line = empty(app, pane, table.unfiltered);
+                let room = Rect::new(inside.x + 1, inside.y, inside.width - 2, 1);
+                grid::pieces(
+                    buffer,
+                    room.x,
+                    room.y,
+                    room.right(),
+                    theme,
+                    &[(line, Role::Plain)],
+                );
+                return;
+            }
+            let selected = app.selected(pane, &table);
+            let page = usize::from(inside.height.saturating_sub(1));
+            let state = app.pane(pane);
+            let offset = layout::scroll(state.offset, selected.unwrap_or(0), page, table.rows.len());
+            let view = grid::View {
+                offset,
+                selected,
+                column: state.column,
+                focused,
+            };
+            grid::table(buffer, inside, theme, &table, view);
+        }
+    }
+}
+
+/// Why a table has no rows.
+fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
+    if unfiltered > 0 {
+        return format!("none of {unfiltered} rows passes the filter (esc clears it)");
+    }
+    let model = app.shown();
+    let answered = model.newest_ms().is_some();
+    match pane {
+        Pane::Beats | Pane::Registrations | Pane::Brokers if !answered => {
+            "? no name server has answered yet".to_owned()
+        }
+        Pane::Beats | Pane::Registrations | Pane::Brokers => "no broker is registered".to_owned(),
+        Pane::TopTopics if model.snapshot.topics.is_empty() => {
+            "? no broker has told its topics yet".to_owned()
+        }
+        Pane::TopTopics => "no topic of a user".to_owned(),
+        Pane::WorstLag if model.lag_total().value.is_none() => {
+            "? no broker has told its groups yet".to_owned()
+        }
+        Pane::WorstLag => "no group has a position".to_owned(),
+        Pane::Log => "nothing happened yet".to_owned(),
+        Pane::Replication => match broker_detail::subject(app) {
+            Some(b) if !b.broker.is_master() => "– a slave has no slaves".to_owned(),
+            Some(b) if b.ha.get().is_some() => "no slave is connected".to_owned(),
+            Some(b) if b.ha.is_failed() => format!("✗ {}", b.ha.error.as_deref().unwrap_or("no answer")),
+            _ => "? not asked yet".to_owned(),
+        },
+        Pane::Config => match app.broker() {
+            Some(b) if b.config.is_failed() => {
+                format!("✗ {}", b.config.error.as_deref().unwrap_or("no answer"))
+            }
+            _ => "? not asked yet".to_owned(),
+        },
+        _ => "nothing".to_owned(),
+    }
+}
+
+fn title(app: &App, pane: Pane) -> Vec<Piece> {
+    let plain = |text: String| vec![(text, Role::Plain)];
+    let counted = |name: &str| {
+        let table = app.table(pane);
+        let (shown, all) = (table.rows.len(), table.unfiltered);
+        if shown == all {
+            format!("{name} {all}")
+        } else {
+            format!("{name} {shown} of {all}")
+        }
+    };
+    match pane {
+        Pane::Health => overview::health_title(app),
+        Pane::Traffic => plain(overview::traffic_title(app)),
+        Pane::Beats => plain("Heartbeats: seconds since last registration  ┆ period  │ limit".to_owned()),
+        Pane::TopTopics => plain("Top topics by in/s".to_owned()),
+        Pane::WorstLag => plain("Worst lag".to_owned()),
+        Pane::NameServers => plain("Name servers".to_owned()),
+        Pane::Registrations => plain("Registrations  (= exact, ~ inferred, ? unknown)".to_owned()),
+        Pane::Log => plain("Event log (this session)".to_owned()),
+        Pane::Brokers => plain(counted("Brokers")),
+        Pane::Runtime | Pane::Latency | Pane::Flows | Pane::Replication | Pane::Config => {
+            plain(broker_detail::title(app, pane))
+        }
+    }
+}
+
+fn path(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = app.theme();
+    if let Some(Overlay::Filter(input)) = &app.overlay {
+        let line = Rect::new(area.x + 1, area.y, area.width.saturating_sub(1), 1);
+        overlay::typed(app, buffer, line, "/", input);
+        return;
+    }
+    let place = match (app.place.screen, &app.place.broker) {
+        (Screen::Overview, _) => "overview".to_owned(),
+        (Screen::Heartbeats, _) => "overview > heartbeats".to_owned(),
+        (Screen::Brokers, _) => "overview > brokers".to_owned(),
+        (Screen::Broker, Some(id)) => format!("overview > brokers > {id}"),
+        (Screen::Broker, None) => "overview > brokers > ?".to_owned(),
+    };
+    let mut left = vec![(format!(" {place}"), Role::Focus)];
+    let pane = app.focus();
+    if let Some(sort) = app.pane(pane).sort {
+        let sign = if sort.descending { "▼" } else { "▲" };
+        left.push((format!("   sort: {} {sign}", sort.column), Role::Plain));
+    }
+    if let Some(filter) = app.filter() {
+        left.push((format!("   filter: {}", filter.text), Role::Warn));
+    }
+    if app.zoom {
+        left.push(("   zoomed".to_owned(), Role::Plain));
+    }
+    let after = grid::pieces(buffer, area.x, area.y, area.right(), theme, &left);
+    let right = match &app.notice {
+        Some((_, notice)) => vec![(format!(" {notice} "), Role::Warn)],
+        None => freshness(app),
+    };
+    let room = Rect::new(after + 1, area.y, area.right().saturating_sub(after + 1), 1);
+    at_right(buffer, room, theme, &right);
+}
+
+/// `updated 1s ago · broker-c:0 stale 41s ✗`
+fn freshness(app: &App) -> Vec<Piece> {
+    let model = app.shown();
+    let now = app.shown_ms();
+    let Some(newest) = model.newest_ms() else {
+        return vec![("nothing heard yet ".to_owned(), Role::Plain)];
+    };
+    let mut line = vec![(
+        format!("updated {} ago ", text::age(age_ms(now, newest))),
+        Role::Plain,
+    )];
+    let mut stale = model.snapshot.brokers.iter().filter(|b| b.runtime.is_failed());
+    if let Some(broker) = stale.next() {
+        let more = match stale.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let age = broker.last_answer_ms.map_or_else(
+            || "no answer".to_owned(),
+            |at| format!("stale {}", text::age(age_ms(now, at))),
+        );
+        line.push((format!("· {} {age}{more} ✗ ", broker.broker), Role::Crit));
+    }
+    line
+}
+
+/// Keys of the screen that fit, from the key table.
+fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = app.theme();
+    if let Some(overlay) = &app.overlay {
+        let text = match overlay {
+            Overlay::Filter(_) => " text input   enter keep   esc clear",
+            Overlay::Palette(..) => " text input   ↑↓ choose   enter do   esc close",
+            Overlay::Sort(_) => " j/k choose   enter sort   esc close",
+            Overlay::Help(_) | Overlay::Diff(_) => " j/k scroll   esc close",
+        };
+        grid::put(
+            buffer,
+            area.x,
+            area.y,
+            area.right(),
+            text,
+            theme.style(Role::Plain),
+        );
+        return;
+    }
+    let mut groups: Vec<[Piece; 2]> = vec![
+        [("j/k".to_owned(), Role::Label), (" move".to_owned(), Role::Plain)],
+        [
+            ("1-3".to_owned(), Role::Label),
+            (" screen".to_owned(), Role::Plain),
+        ],
+    ];
+    groups.extend(
+        keys::on_screen(app.place.screen)
+            .filter(|b| !b.footer.is_empty())
+            .map(|b| {
+                [
+                    (b.keys[0].to_owned(), Role::Label),
+                    (format!(" {}", b.footer), Role::Plain),
+                ]
+            }),
+    );
+    // Help and quit always stay: they are the way to all others.
+    let tail: Vec<[Piece; 2]> = groups.split_off(groups.len() - 2);
+    let tail_columns: usize = tail.iter().map(|g| width(g) + 2).sum();
+    let mut x = area.x + 1;
+    for group in groups.iter().chain(&tail) {
+        let is_tail = tail.contains(group);
+        let need = width(group) + if is_tail { 0 } else { 2 + tail_columns };
+        if usize::from(x) + need > usize::from(area.right()) {
+            continue;
+        }
+        x = grid::pieces(buffer, x, area.y, area.right(), theme, group);
+        x += 2;
+    }
+}

@@ -1,0 +1,245 @@
+//! What lies over a screen: help, palette, sort columns, differences of two name servers.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::bar::Piece;
+use super::theme::Role;
+use super::{grid, rows};
+use crate::tui::app::{self, App, Overlay};
+use crate::tui::input::Input;
+use crate::tui::keys;
+
+/// Draws the overlay, if there is one.
+pub fn draw(app: &App, buffer: &mut Buffer) {
+    match &app.overlay {
+        None | Some(Overlay::Filter(_)) => {}
+        Some(Overlay::Help(line)) => {
+            let title = format!("Keys on {}", app.place.screen.name());
+            scrolled(app, buffer, &title, help(app), *line);
+        }
+        Some(Overlay::Diff(line)) => scrolled(
+            app,
+            buffer,
+            "Name servers: what only one of them lists",
+            diff(app),
+            *line,
+        ),
+        Some(Overlay::Sort(selected)) => {
+            let columns = rows::of(app, app.focus()).columns;
+            let sort = app.pane(app.focus()).sort;
+            let lines: Vec<Vec<Piece>> = columns
+                .iter()
+                .map(|c| {
+                    let mark = match &sort {
+                        Some(s) if s.column == c.name => {
+                            if s.descending {
+                                " ▼"
+                            } else {
+                                " ▲"
+                            }
+                        }
+                        _ => "",
+                    };
+                    vec![(format!("{}{mark}", c.name), Role::Plain)]
+                })
+                .collect();
+            list(
+                app,
+                buffer,
+                "Sort by (enter; again reverses)",
+                None,
+                &lines,
+                *selected,
+            );
+        }
+        Some(Overlay::Palette(input, selected)) => {
+            let lines: Vec<Vec<Piece>> = app::palette(app, input.text())
+                .into_iter()
+                .map(|e| vec![(e.label, Role::Plain)])
+                .collect();
+            list(app, buffer, "Go to or do", Some(input), &lines, *selected);
+        }
+    }
+}
+
+/// Every key that does something here, from the key table.
+fn help(app: &App) -> Vec<Vec<Piece>> {
+    let mut lines: Vec<Vec<Piece>> = keys::on_screen(app.place.screen)
+        .map(|binding| {
+            vec![
+                (format!("{:<14}", binding.keys.join(" ")), Role::Label),
+                (binding.help.to_owned(), Role::Plain),
+            ]
+        })
+        .collect();
+    let legend = [
+        "",
+        "?  not asked yet or not knowable     ✗  asked, failed     –  does not apply",
+        "≥  a part is missing from the sum    ~  inferred or getting old    =  exact",
+    ];
+    lines.extend(legend.map(|line| vec![(line.to_owned(), Role::Plain)]));
+    lines
+}
+
+fn diff(app: &App) -> Vec<Vec<Piece>> {
+    let servers = &app.shown().snapshot.name_servers;
+    let mut lines = Vec::new();
+    for (i, a) in servers.iter().enumerate() {
+        for (j, b) in servers.iter().enumerate().skip(i + 1) {
+            lines.push(vec![(
+                format!("ns{} {} and ns{} {}", i + 1, a.addr, j + 1, b.addr),
+                Role::Label,
+            )]);
+            if !a.is_up() || !b.is_up() {
+                lines.push(vec![("  ? not both answer".to_owned(), Role::Plain)]);
+                continue;
+            }
+            let differ = rows::differences(a, b);
+            if differ.is_empty() {
+                lines.push(vec![(
+                    "  ✓ list the same brokers and topics".to_owned(),
+                    Role::Ok,
+                )]);
+            }
+            for (only_left, what) in differ {
+                let who = if only_left { i } else { j } + 1;
+                lines.push(vec![(format!("  only ns{who}: {what}"), Role::Warn)]);
+            }
+        }
+    }
+    if servers.len() < 2 {
+        lines.push(vec![("– there is one name server only".to_owned(), Role::Plain)]);
+    }
+    lines
+}
+
+/// A box in the middle, cleared.
+fn window(app: &App, buffer: &mut Buffer, title: &str, width: u16, height: u16) -> Rect {
+    let all = buffer.area;
+    let (width, height) = (width.min(all.width), height.min(all.height));
+    let area = Rect::new(
+        all.x + (all.width - width) / 2,
+        all.y + (all.height - height) / 2,
+        width,
+        height,
+    );
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right() {
+            buffer[(x, y)].reset();
+        }
+    }
+    // A wide character that began left of the box must not reach into it.
+    if area.x > 0 {
+        for y in area.top()..area.bottom() {
+            let cell = &mut buffer[(area.x - 1, y)];
+            if super::text::width(cell.symbol()) > 1 {
+                cell.set_symbol(" ");
+            }
+        }
+    }
+    let title = [(title.to_owned(), Role::Plain)];
+    let inside = grid::frame(buffer, area, app.theme(), &title, true);
+    Rect::new(
+        inside.x + 1,
+        inside.y,
+        inside.width.saturating_sub(2),
+        inside.height,
+    )
+}
+
+fn scrolled(app: &App, buffer: &mut Buffer, title: &str, lines: Vec<Vec<Piece>>, line: usize) {
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let inside = window(
+        app,
+        buffer,
+        title,
+        84,
+        height.min(buffer.area.height.saturating_sub(2)),
+    );
+    let last = lines.len().saturating_sub(usize::from(inside.height));
+    let from = line.min(last);
+    for (line, y) in lines.iter().skip(from).zip(inside.top()..inside.bottom()) {
+        grid::pieces(buffer, inside.x, y, inside.right(), app.theme(), line);
+    }
+    if from < last {
+        let more = format!(" {} more, j ", last - from);
+        let x = inside
+            .right()
+            .saturating_sub(u16::try_from(more.len()).unwrap_or(0));
+        grid::put(
+            buffer,
+            x,
+            inside.bottom(),
+            inside.right(),
+            &more,
+            app.theme().style(Role::Focus),
+        );
+    }
+}
+
+fn list(
+    app: &App,
+    buffer: &mut Buffer,
+    title: &str,
+    input: Option<&Input>,
+    lines: &[Vec<Piece>],
+    selected: usize,
+) {
+    let head = usize::from(input.is_some());
+    let height = u16::try_from(lines.len() + head + 2).unwrap_or(u16::MAX);
+    let height = height.min(buffer.area.height * 2 / 3).max(4);
+    let inside = window(app, buffer, title, 50, height);
+    let theme = app.theme();
+    let mut y = inside.y;
+    if let Some(input) = input {
+        typed(app, buffer, Rect { height: 1, ..inside }, ":", input);
+        y += 1;
+    }
+    let room = usize::from(inside.bottom().saturating_sub(y));
+    let from = (selected + 1).saturating_sub(room);
+    for ((index, line), y) in lines.iter().enumerate().skip(from).zip(y..inside.bottom()) {
+        grid::pieces(buffer, inside.x, y, inside.right(), theme, line);
+        if index == selected {
+            buffer.set_style(
+                Rect::new(inside.x, y, inside.width, 1),
+                theme.style(Role::Selected),
+            );
+        }
+    }
+    if lines.is_empty() {
+        grid::put(
+            buffer,
+            inside.x,
+            y,
+            inside.right(),
+            "nothing is called that",
+            theme.style(Role::Plain),
+        );
+    }
+}
+
+/// A line being typed, with its cursor.
+pub fn typed(app: &App, buffer: &mut Buffer, area: Rect, sign: &str, input: &Input) -> u16 {
+    let theme = app.theme();
+    let (before, after) = input.parts();
+    let plain = theme.style(Role::Plain);
+    let mut x = grid::put(
+        buffer,
+        area.x,
+        area.y,
+        area.right(),
+        sign,
+        theme.style(Role::Label),
+    );
+    // The end of a long line matters while it is typed.
+    let room = usize::from(area.right().saturating_sub(x)).saturating_sub(2);
+    let mut shown = before;
+    while super::text::width(shown) > room {
+        let skip = shown.chars().next().map_or(0, char::len_utf8);
+        shown = &shown[skip..];
+    }
+    x = grid::put(buffer, x, area.y, area.right(), shown, plain);
+    x = grid::put(buffer, x, area.y, area.right(), "▏", theme.style(Role::Focus));
+    grid::put(buffer, x, area.y, area.right(), after, plain)
+}

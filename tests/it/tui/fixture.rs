@@ -1,0 +1,493 @@
+//! A cluster that exists only as updates: what the servers of a story say at each moment.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rmq::client::RuntimeInfo;
+use rmq::client::snapshot::{
+    BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, Listed, LiveBroker, NameServerConfig,
+    SlaveState, TopicOnBroker,
+};
+use rmq::protocol::model::{DataVersion, Perm};
+use rmq::tui::app::{self, Action, App, Event, Screen, Settings};
+use rmq::tui::model::{BrokerTold, ServerTold, Told, Update};
+use rmq::tui::view;
+
+/// 2026-11-29 12:04:31 UTC: the end of every story.
+pub const NOW: i64 = 1_795_953_871_000;
+/// Seconds a story takes.
+const LENGTH: i64 = 240;
+
+/// What happens in a story.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Story {
+    /// All is well.
+    Healthy,
+    /// broker-c was stopped 41 s ago; the disk of broker-a fills; ns2 misses a topic.
+    OneDead,
+    /// Nothing ever answered.
+    Unreachable,
+    /// Everything died 41 s ago.
+    AllDied,
+    /// Name servers answer, nothing is registered.
+    Empty,
+    /// Names in other scripts, and hostile ones.
+    Names,
+}
+
+struct Cast {
+    id: BrokerId,
+    addr: String,
+    java: bool,
+    silent_s: i64,
+    age_s: u64,
+}
+
+fn id(cluster: &str, name: &str, id: i64) -> BrokerId {
+    BrokerId {
+        cluster: cluster.into(),
+        name: name.into(),
+        id,
+    }
+}
+
+fn cast(story: Story) -> Vec<Cast> {
+    let one = |name: &str, number, host: u8, java, age_s| Cast {
+        id: id("sh-prod", name, number),
+        addr: format!("10.0.0.{host}:10911"),
+        java,
+        silent_s: 0,
+        age_s,
+    };
+    let mut cast = match story {
+        Story::Unreachable | Story::Empty => Vec::new(),
+        Story::Names => vec![
+            one("订单-broker-上海一号机房", 0, 11, true, 12),
+            one("plain\u{1b}[2J\u{202e}x", 0, 12, false, 5),
+        ],
+        Story::Healthy | Story::OneDead | Story::AllDied => vec![
+            one("broker-a", 0, 11, true, 12),
+            one("broker-a", 1, 12, true, 19),
+            one(
+                "broker-b",
+                0,
+                14,
+                false,
+                if story == Story::OneDead { 34 } else { 21 },
+            ),
+            one("broker-c", 0, 13, true, 2),
+        ],
+    };
+    for member in &mut cast {
+        let dead = match story {
+            Story::OneDead => member.id.name == "broker-c",
+            Story::AllDied => true,
+            _ => false,
+        };
+        if dead {
+            member.silent_s = 41;
+            member.age_s = 41;
+        }
+    }
+    cast
+}
+
+fn topics(story: Story) -> &'static [(&'static str, f64)] {
+    match story {
+        Story::Names => &[
+            ("订单中心-支付完成通知", 4100.0),
+            ("プロモーション", 310.0),
+            ("bad\u{7}name", 2.0),
+        ],
+        _ => &[
+            ("orders", 4100.0),
+            ("payments", 3200.0),
+            ("stock-sync", 1900.0),
+            ("audit", 84.0),
+        ],
+    }
+}
+
+fn update(at_ms: i64, told: Told) -> Update {
+    Update {
+        at_ms,
+        retry_at_ms: None,
+        told,
+    }
+}
+
+fn table(story: Story, cast: &[Cast], live: bool, t: i64) -> ClusterTable {
+    let exact = |c: &Cast| {
+        // An age grows by the second and falls at each beat, unless the broker is dead.
+        let back = u64::try_from(LENGTH - t).unwrap();
+        let age = if c.age_s >= back {
+            c.age_s - back
+        } else {
+            30 - (back - c.age_s) % 30
+        };
+        Duration::from_secs(age)
+    };
+    ClusterTable {
+        listed: cast
+            .iter()
+            .map(|c| Listed {
+                broker: c.id.clone(),
+                addr: c.addr.clone(),
+            })
+            .collect(),
+        live: live.then(|| {
+            cast.iter()
+                .map(|c| LiveBroker {
+                    cluster: c.id.cluster.clone(),
+                    addr: c.addr.clone(),
+                    age: exact(c),
+                    limit: Some(Duration::from_secs(120)),
+                    data_version: Some(DataVersion {
+                        counter: if story == Story::OneDead { 118 } else { 77 },
+                        ..DataVersion::default()
+                    }),
+                })
+                .collect()
+        }),
+    }
+}
+
+fn runtime(c: &Cast, story: Story, t: i64) -> RuntimeInfo {
+    let wave = 1000 + (t * 37 % 400) * 10 + t * 11;
+    let put = if c.id.id == 0 { wave * t } else { 0 };
+    let disk = if story == Story::OneDead && c.id.name == "broker-a" {
+        "0.71"
+    } else {
+        "0.38"
+    };
+    let boot = (NOW - 2_433_600_000).to_string();
+    let earliest = (NOW - 198_000_000).to_string();
+    let entries = [
+        ("brokerVersionDesc", "V5_3_3"),
+        ("brokerActive", "true"),
+        ("bootTimestamp", boot.as_str()),
+        ("putTps", "6214.0 6190.0 6002.0"),
+        ("getTransferredTps", "6000.5 5990.0"),
+        ("getFoundTps", "190.0 188.0 170.0"),
+        ("getMissTps", "21.0 20.0 22.0"),
+        ("msgPutTotalTodayMorning", "0"),
+        ("msgGetTotalTodayMorning", "0"),
+        ("putMessageAverageSize", "812.4"),
+        ("putLatency99", "4.00"),
+        ("putLatency999", "18.00"),
+        ("putMessageEntireTimeMax", "412"),
+        (
+            "putMessageDistributeTime",
+            "[<=0ms]:912000 [0~10ms]:81000 [10~50ms]:6000 [50~100ms]:700 [100~200ms]:200 [200~500ms]:100 \
+             [500ms~1s]:0 [1~2s]:0 [2~3s]:0 [3~4s]:0 [4~5s]:0 [5~10s]:0 [10s~]:0 ",
+        ),
+        ("commitLogDiskRatio", disk),
+        ("consumeQueueDiskRatio", "0.20"),
+        ("commitLogMinOffset", "442381631488"),
+        ("commitLogMaxOffset", "535475519488"),
+        ("earliestMessageTimeStamp", earliest.as_str()),
+        ("dispatchBehindBytes", "0"),
+        ("remainHowManyDataToFlush", "0 B"),
+        ("pageCacheLockTimeMills", "0"),
+        ("sendThreadPoolQueueSize", "0"),
+        ("sendThreadPoolQueueCapacity", "10000"),
+        ("sendThreadPoolQueueHeadWaitTimeMills", "0"),
+        ("pullThreadPoolQueueSize", "3"),
+        ("pullThreadPoolQueueCapacity", "100000"),
+        ("queryThreadPoolQueueSize", "0"),
+        ("queryThreadPoolQueueCapacity", "20000"),
+        ("EndTransactionQueueSize", "0"),
+        ("EndTransactionThreadPoolQueueCapacity", "100000"),
+        ("scheduleMessageOffset_4", "100,114"),
+        ("scheduleMessageOffset_17", "8000,11200"),
+        ("timerReadBehind", "0"),
+    ];
+    let mut entries: BTreeMap<String, String> = entries.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    entries.insert("msgPutTotalTodayNow".into(), put.to_string());
+    entries.insert("msgGetTotalTodayNow".into(), (put / 20 * 19).to_string());
+    RuntimeInfo::parse(entries)
+}
+
+fn config(c: &Cast) -> BrokerConfigView {
+    let entries = [
+        ("brokerName", c.id.name.as_str()),
+        ("brokerClusterName", "sh-prod"),
+        ("deleteWhen", "04"),
+        ("diskMaxUsedSpaceRatio", "75"),
+        ("fileReservedTime", "72"),
+        ("flushDiskType", "ASYNC_FLUSH"),
+        ("namesrvAddr", "10.0.0.1:9876;10.0.0.2:9876"),
+        ("registerNameServerPeriod", "30000"),
+        ("storePathRootDir", "/data/rocketmq/store"),
+        ("aclSecretKey", "hunter2"),
+    ];
+    BrokerConfigView {
+        register_period: Some(Duration::from_secs(30)),
+        name_servers: vec!["10.0.0.1:9876".into(), "10.0.0.2:9876".into()],
+        flush: Some(if c.java { "ASYNC_FLUSH" } else { "SYNC_FLUSH" }.into()),
+        role: Some(if c.java { "ASYNC_MASTER" } else { "SYNC_MASTER" }.into()),
+        perm: Some(Perm::READ_WRITE),
+        entries: entries.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+    }
+}
+
+fn ha(c: &Cast) -> HaState {
+    let slave = SlaveState {
+        addr: "10.0.0.12:40110".into(),
+        acked_offset: 535_475_519_488,
+        behind_bytes: 0,
+        in_sync: true,
+        transferred_bytes_per_s: 5_242_880,
+    };
+    let slaves = if c.id.name == "broker-a" {
+        vec![slave]
+    } else {
+        Vec::new()
+    };
+    HaState {
+        master_offset: 535_475_519_488,
+        in_sync: i64::try_from(slaves.len()).unwrap(),
+        slaves,
+    }
+}
+
+fn lag(c: &Cast, story: Story, t: i64) -> Vec<GroupLag> {
+    let group = |name: &str, lag: i64, read_s: i64| GroupLag {
+        group: name.into(),
+        topic: "orders".into(),
+        broker: c.id.name.clone(),
+        queue: 0,
+        max: 10_000_000,
+        committed: Some(10_000_000 - lag),
+        inflight: None,
+        last_consumed_ms: Some(NOW - read_s * 1000),
+    };
+    match story {
+        Story::Names => vec![group("CID-消费者", 1200, 90)],
+        _ => vec![
+            group("CID_pay", 300_000 + t * 310, 760),
+            group("CID_audit", 30_000 - t * 60, 65),
+            group("CID_stock", 2800, 3),
+        ],
+    }
+}
+
+/// The news of second `t` of a story.
+fn news(story: Story, t: i64) -> Vec<Update> {
+    let at = NOW - (LENGTH - t) * 1000;
+    let cast = cast(story);
+    let mut out = Vec::new();
+    let gone = |silent_s: i64| t > LENGTH - silent_s;
+    for (index, addr) in ["10.0.0.1:9876", "10.0.0.2:9876"].into_iter().enumerate() {
+        let told = |told| Told::NameServer(addr.to_owned(), told);
+        let down = match story {
+            Story::Unreachable => Some("connection refused"),
+            Story::AllDied if gone(41) => Some("no answer within 2.0s"),
+            _ => None,
+        };
+        if let Some(why) = down {
+            let mut failed = update(at, told(ServerTold::Cluster(Err(why.into()))));
+            failed.retry_at_ms = Some(NOW + 8_000);
+            out.push(failed);
+            continue;
+        }
+        let table = table(story, &cast, index == 0, t);
+        out.push(update(
+            at,
+            told(ServerTold::Cluster(Ok((table, Duration::from_micros(900))))),
+        ));
+        let mut names: Vec<String> = topics(story).iter().map(|(name, _)| (*name).to_owned()).collect();
+        if story == Story::OneDead && index == 1 {
+            names.pop();
+        }
+        out.push(update(at, told(ServerTold::Topics(Ok(names)))));
+        let limits = NameServerConfig {
+            scan_interval: Some(Duration::from_secs(5)),
+            ..NameServerConfig::default()
+        };
+        out.push(update(at, told(ServerTold::Config(Ok(limits)))));
+    }
+    for c in &cast {
+        let told = |told| Told::Broker(c.id.clone(), told);
+        if gone(c.silent_s) {
+            let mut failed = update(at, told(BrokerTold::Runtime(Err("no answer within 2.0s".into()))));
+            failed.retry_at_ms = Some(NOW + 6_000);
+            out.push(failed);
+            continue;
+        }
+        let rtt = Duration::from_millis(if c.java { 1 } else { 2 });
+        let info = Box::new(runtime(c, story, t));
+        out.push(update(at, told(BrokerTold::Runtime(Ok((info, rtt))))));
+        out.push(update(at, told(BrokerTold::Config(Ok(config(c))))));
+        if c.id.id != 0 {
+            continue;
+        }
+        out.push(update(at, told(BrokerTold::Ha(Ok(ha(c))))));
+        let on_broker = topics(story).iter().map(|(name, _)| {
+            let on = TopicOnBroker {
+                broker: c.id.clone(),
+                read_queues: 16,
+                write_queues: if story == Story::OneDead && *name == "orders" {
+                    8
+                } else {
+                    16
+                },
+                perm: Perm::READ_WRITE,
+                ..TopicOnBroker::default()
+            };
+            ((*name).to_owned(), on)
+        });
+        let on_broker = (on_broker.collect(), Some(DataVersion::default()));
+        out.push(update(at, told(BrokerTold::Topics(Ok(on_broker)))));
+        for (index, (name, rate)) in topics(story).iter().enumerate() {
+            let swing = 1.0 + f64::from(i32::try_from((t / 10 + index as i64) % 4).unwrap()) / 8.0;
+            out.push(update(
+                at,
+                told(BrokerTold::TopicRate((*name).to_owned(), Ok(rate * swing / 4.0))),
+            ));
+        }
+        out.push(update(at, told(BrokerTold::Lag(Ok(lag(c, story, t))))));
+    }
+    out
+}
+
+/// How a console is set up for a picture.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub size: (u16, u16),
+    pub colour: bool,
+    pub ascii: bool,
+}
+
+impl Look {
+    pub const fn of(size: (u16, u16)) -> Self {
+        Self {
+            size,
+            colour: true,
+            ascii: false,
+        }
+    }
+}
+
+/// A console at the end of a story.
+pub fn console(story: Story, screen: Screen, look: Look) -> App {
+    static ENDS: Mutex<Vec<(Story, App)>> = Mutex::new(Vec::new());
+    let mut ends = ENDS.lock().unwrap();
+    let end = match ends.iter().find(|(s, _)| *s == story) {
+        Some((_, app)) => app.clone(),
+        None => {
+            let app = told(story);
+            ends.push((story, app.clone()));
+            app
+        }
+    };
+    drop(ends);
+    let mut app = end;
+    app.settings.colour = look.colour;
+    app.settings.ascii = look.ascii;
+    app::update(&mut app, NOW, Event::Resize(look.size.0, look.size.1));
+    match screen {
+        Screen::Overview => {}
+        Screen::Heartbeats => drop(press(&mut app, "2")),
+        Screen::Brokers => drop(press(&mut app, "3")),
+        Screen::Broker => {
+            press(&mut app, "3");
+            press(&mut app, "enter");
+        }
+    }
+    app
+}
+
+/// Tells a whole story to a new console.
+fn told(story: Story) -> App {
+    let settings = Settings {
+        context: "PROD sh-prod".into(),
+        interval: Duration::from_secs(2),
+        read_only: false,
+        colour: true,
+        ascii: false,
+        zone: jiff::tz::TimeZone::UTC,
+    };
+    let servers = vec!["10.0.0.1:9876".into(), "10.0.0.2:9876".into()];
+    let mut app = App::new(settings, servers, Screen::Overview, NOW - LENGTH * 1000);
+    for t in (0..=LENGTH).step_by(2) {
+        let now = NOW - (LENGTH - t) * 1000;
+        // Twice: the brokers become known with the first name server's answer.
+        app::update(&mut app, now, Event::Updates(news(story, t)));
+        if t == 0 {
+            app::update(&mut app, now, Event::Updates(news(story, t)));
+        }
+    }
+    app
+}
+
+/// Presses a key by its name in the key table.
+pub fn press(app: &mut App, key: &str) -> Vec<Action> {
+    let (modifiers, name) = match key.split_once('-') {
+        Some(("ctrl", name)) => (KeyModifiers::CONTROL, name),
+        Some(("shift", name)) => (KeyModifiers::SHIFT, name),
+        _ => (KeyModifiers::NONE, key),
+    };
+    let code = match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" if modifiers == KeyModifiers::SHIFT => KeyCode::BackTab,
+        "tab" => KeyCode::Tab,
+        "down" => KeyCode::Down,
+        "up" => KeyCode::Up,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "backspace" => KeyCode::Backspace,
+        c => KeyCode::Char(c.chars().next().expect("a key")),
+    };
+    let now = app.now_ms;
+    app::update(app, now, Event::Key(KeyEvent::new(code, modifiers)))
+}
+
+/// Types a text, key by key.
+pub fn type_text(app: &mut App, text: &str) {
+    for c in text.chars() {
+        let now = app.now_ms;
+        app::update(
+            app,
+            now,
+            Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)),
+        );
+    }
+}
+
+/// What is on the screen.
+pub fn picture(app: &App) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, app.size.0, app.size.1));
+    view::draw(app, &mut buffer);
+    buffer
+}
+
+/// The characters of a picture, without blanks at line ends.
+pub fn text(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut skip = 0;
+        for x in 0..buffer.area.width {
+            let symbol = buffer[(x, y)].symbol();
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            skip = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
+            line.push_str(symbol);
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,7 @@
+//! The console: pictures, state, polling, and the real program in a terminal.
+
+mod fixture;
+mod polling;
+mod screens;
+mod servers;
+mod state;

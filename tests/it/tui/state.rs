@@ -1,0 +1,204 @@
+//! The state machine under random and under deliberate keys.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rmq::tui::app::{self, Action, App, Event, Overlay, Pane, Screen};
+use rmq::tui::keys;
+
+use super::fixture::{Look, NOW, Story, console, picture, press, text, type_text};
+
+fn at(size: (u16, u16)) -> Look {
+    Look::of(size)
+}
+
+/// Every pane's selection is a row that exists.
+fn check(app: &App) {
+    for &pane in app.place.screen.panes() {
+        let table = app.table(pane);
+        match app.selected(pane, &table) {
+            Some(index) => assert!(index < table.rows.len(), "{pane:?}"),
+            None => assert!(table.rows.is_empty(), "{pane:?}"),
+        }
+        for row in &table.rows {
+            assert_eq!(row.cells.len(), table.columns.len(), "{pane:?}");
+        }
+    }
+}
+
+/// Names of keys to press: everything in the table and some letters that are typed.
+fn any_key() -> impl Strategy<Value = String> {
+    let names: Vec<String> = keys::TABLE
+        .iter()
+        .flat_map(|b| b.keys)
+        .filter(|k| !matches!(**k, "q" | "ctrl-c"))
+        .map(|k| (*k).to_owned())
+        .chain(["a", "(", "!", "订", "backspace", "b"].map(str::to_owned))
+        .collect();
+    prop::sample::select(names)
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Key(String),
+    Resize(u16, u16),
+    Tick(i64),
+    Paste(String),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => any_key().prop_map(Step::Key),
+        2 => (0..220u16, 0..70u16).prop_map(|(w, h)| Step::Resize(w, h)),
+        2 => (0..20_000i64).prop_map(Step::Tick),
+        1 => ".{0,20}".prop_map(Step::Paste),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn no_sequence_of_events_breaks_the_console(
+        story in prop::sample::select(vec![Story::OneDead, Story::Names, Story::Unreachable]),
+        steps in prop::collection::vec(any_step(), 1..80),
+    ) {
+        let mut app = console(story, Screen::Overview, at((100, 30)));
+        for step in steps {
+            match step {
+                Step::Key(key) => drop(press(&mut app, &key)),
+                Step::Resize(w, h) => drop(app::update(&mut app, NOW, Event::Resize(w, h))),
+                Step::Tick(ms) => {
+                    let now = app.now_ms + ms;
+                    app::update(&mut app, now, Event::Tick);
+                }
+                Step::Paste(text) => drop(app::update(&mut app, NOW, Event::Paste(text))),
+            }
+            check(&app);
+            picture(&app);
+        }
+        // Escape is always the way home.
+        for _ in 0..6 {
+            press(&mut app, "esc");
+        }
+        prop_assert_eq!(app.place.screen, Screen::Overview);
+        prop_assert_eq!(&app.overlay, &None);
+    }
+}
+
+#[test]
+fn a_finding_is_one_enter_away_from_its_screen() {
+    let mut app = console(Story::OneDead, Screen::Overview, at((100, 30)));
+    let table = app.table(Pane::Health);
+    assert!(
+        table.rows[0].name.contains("broker-c:0"),
+        "{:?}",
+        table.rows[0].name
+    );
+    press(&mut app, "enter");
+    assert_eq!(app.place.screen, Screen::Broker);
+    assert!(text(&picture(&app)).contains("no answer within 2.0s"));
+    press(&mut app, "esc");
+    assert_eq!(app.place.screen, Screen::Brokers);
+    // The list shows the broker we came from.
+    assert_eq!(app.selected_broker().unwrap().broker.name, "broker-c");
+    press(&mut app, "[");
+    assert_eq!(app.place.screen, Screen::Broker);
+}
+
+#[test]
+fn the_selection_follows_its_row_when_the_order_changes() {
+    let mut app = console(Story::OneDead, Screen::Brokers, at((100, 30)));
+    press(&mut app, "j");
+    press(&mut app, "j");
+    let before = app.selected_broker().unwrap().broker.clone();
+    assert_eq!(before.name, "broker-b");
+    press(&mut app, "s");
+    press(&mut app, "enter");
+    press(&mut app, "o");
+    assert_eq!(app.selected_broker().unwrap().broker, before);
+    let table = app.table(Pane::Brokers);
+    assert_eq!(table.rows[0].name, "broker-c");
+}
+
+#[test]
+fn a_filter_works_while_it_is_typed_and_escape_clears_it() {
+    let mut app = console(Story::OneDead, Screen::Brokers, at((100, 30)));
+    press(&mut app, "/");
+    type_text(&mut app, "name:broker-b");
+    assert_eq!(app.table(Pane::Brokers).rows.len(), 1);
+    press(&mut app, "enter");
+    assert_eq!(app.overlay, None);
+    assert!(text(&picture(&app)).contains("Brokers 1 of 4"));
+    press(&mut app, "esc");
+    assert_eq!(app.table(Pane::Brokers).rows.len(), 4);
+    assert_eq!(app.place.screen, Screen::Brokers);
+}
+
+#[test]
+fn letters_typed_into_an_input_are_no_commands() {
+    let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
+    press(&mut app, "/");
+    for key in ["q", "2", "p", "?"] {
+        assert_eq!(press(&mut app, key), []);
+    }
+    assert!(matches!(&app.overlay, Some(Overlay::Filter(input)) if input.text() == "q2p?"));
+    assert_eq!(press(&mut app, "ctrl-c"), [Action::Quit]);
+}
+
+#[test]
+fn the_palette_goes_to_brokers_and_sets_the_interval() {
+    let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
+    press(&mut app, ":");
+    type_text(&mut app, "broker-b");
+    press(&mut app, "enter");
+    assert_eq!(app.broker().unwrap().broker.name, "broker-b");
+    press(&mut app, ":");
+    type_text(&mut app, "set interval 7s");
+    assert_eq!(
+        press(&mut app, "enter"),
+        [Action::Interval(Duration::from_secs(7))]
+    );
+    assert!(text(&picture(&app)).contains("↻7s"));
+    press(&mut app, ":");
+    type_text(&mut app, "set interval 0s");
+    assert_eq!(press(&mut app, "enter"), []);
+    press(&mut app, ":");
+    type_text(&mut app, "quit");
+    assert_eq!(press(&mut app, "enter"), [Action::Quit]);
+}
+
+#[test]
+fn a_held_display_does_not_move_while_the_model_does() {
+    let mut app = console(Story::Healthy, Screen::Heartbeats, at((100, 30)));
+    press(&mut app, "p");
+    let held = text(&picture(&app));
+    assert!(held.contains("FROZEN  0s"), "{held}");
+    app.dirty = false;
+    app::update(&mut app, NOW + 500, Event::Updates(Vec::new()));
+    assert!(!app.dirty, "news must not draw a held display");
+    app::update(&mut app, NOW + 12_000, Event::Tick);
+    assert_eq!(text(&picture(&app)).replace("FROZEN 12s", "FROZEN  0s"), held);
+    press(&mut app, "p");
+    assert_ne!(text(&picture(&app)), held);
+}
+
+#[test]
+fn copying_gives_the_name_or_the_row() {
+    let mut app = console(Story::Healthy, Screen::Brokers, at((100, 30)));
+    assert_eq!(press(&mut app, "y"), [Action::Copy("broker-a".into())]);
+    let actions = press(&mut app, "Y");
+    let [Action::Copy(row)] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    let row: serde_json::Value = serde_json::from_str(row).unwrap();
+    assert_eq!(row["role"], "master");
+}
+
+#[test]
+fn a_broker_that_left_can_still_be_looked_at_from_its_place() {
+    let mut app = console(Story::OneDead, Screen::Broker, at((100, 30)));
+    let gone = app.broker().unwrap().broker.clone();
+    app.model.snapshot.brokers.retain(|b| b.broker != gone);
+    assert!(text(&picture(&app)).contains("this broker is gone"));
+    check(&app);
+}
