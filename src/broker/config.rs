@@ -403,10 +403,11 @@ mod tests {
         let text = include_str!("../../conf/broker.conf");
         let mut listed: BTreeMap<&str, &str> = BTreeMap::new();
         for line in text.lines() {
-            if let Some((key, value)) = line.strip_prefix('#').and_then(|l| l.split_once('=')) {
-                if !key.is_empty() && key.chars().all(char::is_alphanumeric) {
-                    listed.insert(key, value);
-                }
+            if let Some((key, value)) = line.strip_prefix('#').and_then(|l| l.split_once('='))
+                && !key.is_empty()
+                && key.chars().all(char::is_alphanumeric)
+            {
+                listed.insert(key, value);
             }
         }
         let defaults = Settings::default();

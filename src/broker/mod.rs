@@ -361,7 +361,8 @@ impl Broker {
             broker.stats.tick(now_ms(), today());
         });
         let broker = self.clone();
-        self.every(Duration::from_secs(10), move || {
+        let silence = Duration::from_millis(self.config().channel_expired_timeout);
+        self.every(silence.min(Duration::from_secs(10)), move || {
             let now = Instant::now();
             broker.locks.expire(now);
             let config = broker.config();

@@ -1,5 +1,6 @@
 //! The one integration binary; a module per subject.
 
+mod broker;
 mod layers;
 mod store_golden;
 mod store_life;

@@ -1,0 +1,9 @@
+//! A real broker in this process, driven over sockets.
+
+mod admin;
+mod bad_input;
+mod groups;
+mod pull;
+mod register;
+mod send;
+mod support;
