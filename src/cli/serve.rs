@@ -2,21 +2,17 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use tracing::info;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
 
-use crate::broker::{Broker, BrokerConfig};
-use crate::client::Client;
+use crate::broker::{Broker, Settings};
 use crate::config_file::ConfigFile;
 use crate::namesrv::{NameServer, NamesrvConfig};
-use crate::store::StoreConfig;
 use crate::telemetry::{self, Destination};
-
-mod demo;
 
 /// Flags that every server command has.
 #[derive(Debug, Clone, Args)]
@@ -27,14 +23,21 @@ pub struct RoleArgs {
     /// One setting that overrides the file; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Directory of the rolling log files
+    /// Directory of the daily log files [default: `logs` under the store, or under the user's state directory]
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
+}
+
+impl RoleArgs {
+    fn load(&self) -> anyhow::Result<ConfigFile> {
+        Ok(ConfigFile::load(self.config_file.as_deref(), &self.set)?)
+    }
 }
 
 /// `rmq namesrv start`
 #[derive(Debug, Clone, Args)]
 pub struct NamesrvStartArgs {
+    /// Where the configuration comes from, and where the log goes.
     #[command(flatten)]
     pub role: RoleArgs,
 }
@@ -42,6 +45,7 @@ pub struct NamesrvStartArgs {
 /// `rmq broker start`
 #[derive(Debug, Clone, Args)]
 pub struct BrokerStartArgs {
+    /// Where the configuration comes from, and where the log goes.
     #[command(flatten)]
     pub role: RoleArgs,
 }
@@ -49,16 +53,16 @@ pub struct BrokerStartArgs {
 /// `rmq standalone`
 #[derive(Debug, Clone, Args)]
 pub struct StandaloneArgs {
-    /// Directory of the store; made when absent
+    /// Directory of the store; made when absent [default: `rmq/store` under the user's data directory]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
     /// Port of the name server
     #[arg(long, default_value_t = 9876, value_name = "PORT")]
     pub namesrv_port: u16,
-    /// Port of the broker; the fast port is two below
+    /// Port of the broker; its fast port is two below
     #[arg(long, default_value_t = 10911, value_name = "PORT")]
     pub broker_port: u16,
-    /// Address both roles listen on and announce
+    /// Address that both roles listen on and announce
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub listen: IpAddr,
     /// Run a few producers and consumers of uneven speed
@@ -67,6 +71,122 @@ pub struct StandaloneArgs {
     /// Show the dashboard in this terminal; quitting it stops the servers
     #[arg(long)]
     pub tui: bool,
+    /// Broker settings, and where the log goes.
     #[command(flatten)]
     pub role: RoleArgs,
+}
+
+/// Runs a name server until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the configuration is wrong or the port cannot be bound.
+pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
+    let file = args.role.load()?;
+    let config = file.merge(&NamesrvConfig::default(), &[])?;
+    let log_dir = args.role.log_dir.clone().map_or_else(|| state_dir("logs"), Ok)?;
+    let _log = telemetry::start(Destination { stderr: true, files: Some(&log_dir) })?;
+    runtime()?.block_on(async {
+        let stop = stop_signal()?;
+        let namesrv = NameServer::start(config).await?;
+        stop.await;
+        namesrv.stop().await;
+        Ok(())
+    })
+}
+
+/// Runs a broker until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the configuration is wrong, a port cannot be bound, or the store cannot be opened.
+pub fn broker_start(args: &BrokerStartArgs) -> anyhow::Result<()> {
+    let settings = Settings::read(&args.role.load()?)?;
+    let _log = start_log(&args.role, &settings, true)?;
+    runtime()?.block_on(async {
+        let stop = stop_signal()?;
+        let broker = Broker::start(settings).await?;
+        stop.await;
+        broker.stop().await?;
+        Ok(())
+    })
+}
+
+/// Runs a name server and a broker in this process until SIGTERM, SIGINT, or the dashboard is left.
+///
+/// # Errors
+/// As [`namesrv_start`] and [`broker_start`].
+pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
+    let store = args.store.clone().map_or_else(|| data_dir("store"), Ok)?;
+    let listen = args.listen.to_string();
+    let mut base = Settings::default();
+    base.broker.broker_name = "broker-a".into();
+    base.broker.broker_ip1.clone_from(&listen);
+    base.broker.broker_ip2.clone_from(&listen);
+    base.broker.bind_address.clone_from(&listen);
+    base.broker.listen_port = args.broker_port;
+    base.broker.namesrv_addr = format!("{listen}:{}", args.namesrv_port);
+    base.store.store_path_root_dir = store;
+    let settings = Settings::over(&base, &args.role.load()?)?;
+    let namesrv_config = NamesrvConfig {
+        bind_address: listen,
+        listen_port: args.namesrv_port,
+        kv_config_path: settings.store.store_path_root_dir.join("namesrv/kvConfig.json"),
+        ..NamesrvConfig::default()
+    };
+    let _log = start_log(&args.role, &settings, !args.tui)?;
+    runtime()?.block_on(async {
+        let stop = stop_signal()?;
+        let namesrv = NameServer::start(namesrv_config).await?;
+        let broker = match Broker::start(settings).await {
+            Ok(broker) => broker,
+            Err(e) => {
+                namesrv.stop().await;
+                return Err(e.into());
+            }
+        };
+        stop.await;
+        broker.stop().await?;
+        namesrv.stop().await;
+        Ok(())
+    })
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("rmq-io")
+        .build()
+        .context("cannot start the I/O threads")
+}
+
+/// Resolves on SIGTERM or SIGINT.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => info!("SIGTERM: stopping"),
+            _ = int.recv() => info!("SIGINT: stopping"),
+        }
+    })
+}
+
+fn start_log(args: &RoleArgs, settings: &Settings, stderr: bool) -> anyhow::Result<telemetry::Guard> {
+    let dir = args.log_dir.clone().unwrap_or_else(|| settings.store.store_path_root_dir.join("logs"));
+    let guard = telemetry::start(Destination { stderr, files: Some(&dir) })?;
+    if !settings.unknown.is_empty() {
+        let keys: Vec<&str> = settings.unknown.keys().map(String::as_str).collect();
+        warn!(keys = keys.join(" "), "settings that have no effect here are kept and ignored");
+    }
+    Ok(guard)
+}
+
+fn data_dir(name: &str) -> anyhow::Result<PathBuf> {
+    use etcetera::BaseStrategy;
+    Ok(etcetera::choose_base_strategy().context("no home directory; name one with --store")?.data_dir().join("rmq").join(name))
+}
+
+fn state_dir(name: &str) -> anyhow::Result<PathBuf> {
+    use etcetera::BaseStrategy;
+    let base = etcetera::choose_base_strategy().context("no home directory; name one with --log-dir")?;
+    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join("rmq").join(name))
 }
