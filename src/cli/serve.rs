@@ -1,8 +1,8 @@
 //! `rmq standalone`, `rmq namesrv start`, `rmq broker start`: the only commands that start server roles.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -13,6 +13,9 @@ use crate::broker::{Broker, Settings};
 use crate::config_file::ConfigFile;
 use crate::namesrv::{NameServer, NamesrvConfig};
 use crate::telemetry::{self, Destination};
+use crate::{client, tui};
+
+mod demo;
 
 /// Flags that every server command has.
 #[derive(Debug, Clone, Args)]
@@ -82,7 +85,7 @@ pub struct StandaloneArgs {
 /// When the configuration is wrong or the port cannot be bound.
 pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
     let file = args.role.load()?;
-    let config = file.merge(&NamesrvConfig::default(), &[])?;
+    let config = file.merge(&NamesrvConfig::default(), NamesrvConfig::LIMITS)?;
     let log_dir = args.role.log_dir.clone().map_or_else(|| state_dir("logs"), Ok)?;
     let _log = telemetry::start(Destination { stderr: true, files: Some(&log_dir) })?;
     runtime()?.block_on(async {
@@ -129,7 +132,7 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
     let namesrv_config = NamesrvConfig {
         bind_address: listen,
         listen_port: args.namesrv_port,
-        kv_config_path: settings.store.store_path_root_dir.join("namesrv/kvConfig.json"),
+        kv_config_path: settings.store.table_path("namesrvKvConfig.json").display().to_string(),
         ..NamesrvConfig::default()
     };
     let _log = start_log(&args.role, &settings, !args.tui)?;
@@ -143,11 +146,25 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
                 return Err(e.into());
             }
         };
-        stop.await;
+        let address = namesrv.addr().to_string();
+        let demo = if args.demo { Some(demo::Demo::start(address.clone())?) } else { None };
+        let left = if args.tui { dashboard(address, stop).await } else { stop.await; Ok(()) };
+        if let Some(demo) = demo {
+            demo.stop().await;
+        }
         broker.stop().await?;
         namesrv.stop().await;
-        Ok(())
+        left
     })
+}
+
+/// Shows the dashboard until it is left or `stop` resolves.
+async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let options = client::Options { name_servers: vec![namesrv], ..client::Options::default() };
+    tokio::select! {
+        left = tui::run(Arc::new(client::Client::new(options)), tui::Options::default()) => left,
+        () = stop => Ok(()),
+    }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
