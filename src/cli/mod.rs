@@ -14,6 +14,7 @@ mod group;
 mod message;
 pub mod output;
 mod scope;
+pub mod serve;
 mod session;
 mod tail;
 pub mod time;
@@ -47,12 +48,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start a name server and a broker in one process
+    Standalone(serve::StandaloneArgs),
     /// Clusters
     #[command(subcommand, visible_alias = "clusters")]
     Cluster(cluster::Command),
     /// Brokers
     #[command(subcommand, visible_aliases = ["brokers", "b"])]
-    Broker(broker::Command),
+    Broker(BrokerCommand),
     /// Name servers
     #[command(subcommand, visible_alias = "ns")]
     Namesrv(NamesrvCommand),
@@ -85,11 +88,21 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum NamesrvCommand {
+    /// Start a name server
+    Start(serve::NamesrvStartArgs),
     /// List the name servers with what they know and where they disagree
     List {
         #[command(flatten)]
         watch: watch::WatchArgs,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum BrokerCommand {
+    /// Start a broker
+    Start(serve::BrokerStartArgs),
+    #[command(flatten)]
+    Ask(broker::Command),
 }
 
 /// The grammar with the examples in its help.
@@ -147,19 +160,34 @@ fn tell(failure: &Failure, format: Option<Format>) {
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
+        Command::Standalone(args) => Ok(serve::standalone(&args)?),
+        Command::Namesrv(NamesrvCommand::Start(args)) => Ok(serve::namesrv_start(&args)?),
+        Command::Broker(BrokerCommand::Start(args)) => Ok(serve::broker_start(&args)?),
         Command::Completion { shell } => docs::completion(shell),
         Command::Man { out } => write_man_pages(&out),
         Command::Version => version(&global),
         Command::Config(command) => on_this_thread(config::run(&global, command)),
-        command => {
-            let session = Session::new(&global)?;
-            on_this_thread(async {
-                let done = admin(&session, command).await;
-                session.warn_of_dead_name_servers();
-                done
-            })
+        Command::Namesrv(NamesrvCommand::List { watch }) => ask(&global, async |session| {
+            cluster::name_servers(session, &watch).await
+        }),
+        Command::Broker(BrokerCommand::Ask(command)) => {
+            ask(&global, async |session| broker::run(session, command).await)
         }
+        Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
+        Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
+        Command::Group(command) => ask(&global, async |session| group::run(session, command).await),
+        Command::Message(command) => ask(&global, async |session| message::run(session, command).await),
     }
+}
+
+/// Runs a command that asks a cluster.
+fn ask(global: &Global, command: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<(), Failure> {
+    let session = Session::new(global)?;
+    on_this_thread(async {
+        let done = command(&session).await;
+        session.warn_of_dead_name_servers();
+        done
+    })
 }
 
 /// One command is a handful of requests: a single thread starts fastest.
@@ -168,18 +196,6 @@ fn on_this_thread(work: impl Future<Output = Result<(), Failure>>) -> Result<(),
         .enable_all()
         .build()?
         .block_on(work)
-}
-
-async fn admin(session: &Session, command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Cluster(command) => cluster::run(session, command).await,
-        Command::Broker(command) => broker::run(session, command).await,
-        Command::Namesrv(NamesrvCommand::List { watch }) => cluster::name_servers(session, &watch).await,
-        Command::Topic(command) => topic::run(session, command).await,
-        Command::Group(command) => group::run(session, command).await,
-        Command::Message(command) => message::run(session, command).await,
-        Command::Config(_) | Command::Completion { .. } | Command::Man { .. } | Command::Version => Ok(()),
-    }
 }
 
 fn version(global: &Global) -> Result<(), Failure> {

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -13,7 +12,6 @@ use crate::broker::{Broker, Settings};
 use crate::config_file::ConfigFile;
 use crate::namesrv::{NameServer, NamesrvConfig};
 use crate::telemetry::{self, Destination};
-use crate::{client, tui};
 
 mod demo;
 
@@ -71,9 +69,6 @@ pub struct StandaloneArgs {
     /// Run a few producers and consumers of uneven speed
     #[arg(long)]
     pub demo: bool,
-    /// Show the dashboard in this terminal; quitting it stops the servers
-    #[arg(long)]
-    pub tui: bool,
     /// Broker settings, and where the log goes.
     #[command(flatten)]
     pub role: RoleArgs,
@@ -87,7 +82,10 @@ pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
     let file = args.role.load()?;
     let config = file.merge(&NamesrvConfig::default(), NamesrvConfig::LIMITS)?;
     let log_dir = args.role.log_dir.clone().map_or_else(|| state_dir("logs"), Ok)?;
-    let _log = telemetry::start(Destination { stderr: true, files: Some(&log_dir) })?;
+    let _log = telemetry::start(Destination {
+        stderr: true,
+        files: Some(&log_dir),
+    })?;
     runtime()?.block_on(async {
         let stop = stop_signal()?;
         let namesrv = NameServer::start(config).await?;
@@ -106,14 +104,14 @@ pub fn broker_start(args: &BrokerStartArgs) -> anyhow::Result<()> {
     let _log = start_log(&args.role, &settings, true)?;
     runtime()?.block_on(async {
         let stop = stop_signal()?;
-        let broker = Broker::start(settings).await?;
+        let broker = Broker::start_with(settings).await?;
         stop.await;
         broker.stop().await?;
         Ok(())
     })
 }
 
-/// Runs a name server and a broker in this process until SIGTERM, SIGINT, or the dashboard is left.
+/// Runs a name server and a broker in this process until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// As [`namesrv_start`] and [`broker_start`].
@@ -132,14 +130,20 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
     let namesrv_config = NamesrvConfig {
         bind_address: listen,
         listen_port: args.namesrv_port,
-        kv_config_path: settings.store.table_path("namesrvKvConfig.json").display().to_string(),
+        kv_config_path: settings
+            .store
+            .store_path_root_dir
+            .join("config")
+            .join("namesrvKvConfig.json")
+            .display()
+            .to_string(),
         ..NamesrvConfig::default()
     };
-    let _log = start_log(&args.role, &settings, !args.tui)?;
+    let _log = start_log(&args.role, &settings, true)?;
     runtime()?.block_on(async {
         let stop = stop_signal()?;
         let namesrv = NameServer::start(namesrv_config).await?;
-        let broker = match Broker::start(settings).await {
+        let broker = match Broker::start_with(settings).await {
             Ok(broker) => broker,
             Err(e) => {
                 namesrv.stop().await;
@@ -147,24 +151,19 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
             }
         };
         let address = namesrv.addr().to_string();
-        let demo = if args.demo { Some(demo::Demo::start(address.clone())?) } else { None };
-        let left = if args.tui { dashboard(address, stop).await } else { stop.await; Ok(()) };
+        let demo = if args.demo {
+            Some(demo::Demo::start(address)?)
+        } else {
+            None
+        };
+        stop.await;
         if let Some(demo) = demo {
             demo.stop().await;
         }
         broker.stop().await?;
         namesrv.stop().await;
-        left
+        Ok(())
     })
-}
-
-/// Shows the dashboard until it is left or `stop` resolves.
-async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let options = client::Options { name_servers: vec![namesrv], ..client::Options::default() };
-    tokio::select! {
-        left = tui::run(Arc::new(client::Client::new(options)), tui::Options::default()) => left,
-        () = stop => Ok(()),
-    }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -188,22 +187,39 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 fn start_log(args: &RoleArgs, settings: &Settings, stderr: bool) -> anyhow::Result<telemetry::Guard> {
-    let dir = args.log_dir.clone().unwrap_or_else(|| settings.store.store_path_root_dir.join("logs"));
-    let guard = telemetry::start(Destination { stderr, files: Some(&dir) })?;
+    let dir = args
+        .log_dir
+        .clone()
+        .unwrap_or_else(|| settings.store.store_path_root_dir.join("logs"));
+    let guard = telemetry::start(Destination {
+        stderr,
+        files: Some(&dir),
+    })?;
     if !settings.unknown.is_empty() {
         let keys: Vec<&str> = settings.unknown.keys().map(String::as_str).collect();
-        warn!(keys = keys.join(" "), "settings that have no effect here are kept and ignored");
+        warn!(
+            keys = keys.join(" "),
+            "settings that have no effect here are kept and ignored"
+        );
     }
     Ok(guard)
 }
 
 fn data_dir(name: &str) -> anyhow::Result<PathBuf> {
     use etcetera::BaseStrategy;
-    Ok(etcetera::choose_base_strategy().context("no home directory; name one with --store")?.data_dir().join("rmq").join(name))
+    Ok(etcetera::choose_base_strategy()
+        .context("no home directory; name one with --store")?
+        .data_dir()
+        .join("rmq")
+        .join(name))
 }
 
 fn state_dir(name: &str) -> anyhow::Result<PathBuf> {
     use etcetera::BaseStrategy;
     let base = etcetera::choose_base_strategy().context("no home directory; name one with --log-dir")?;
-    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join("rmq").join(name))
+    Ok(base
+        .state_dir()
+        .unwrap_or_else(|| base.data_dir())
+        .join("rmq")
+        .join(name))
 }

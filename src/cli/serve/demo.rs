@@ -45,11 +45,18 @@ pub struct Demo {
 impl Demo {
     /// Starts the demo against a name server.
     pub fn start(namesrv: String) -> anyhow::Result<Self> {
-        let client = Arc::new(Client::new(Options { name_servers: vec![namesrv], ..Options::default() }));
-        let demo = Self { stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        let client = Arc::new(Client::new(Options {
+            name_servers: vec![namesrv],
+            ..Options::default()
+        }));
+        let demo = Self {
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
         for &(topic, rate, size) in PRODUCERS {
             let producer = Producer::new(Arc::clone(&client), &format!("PG_{topic}"))?;
-            demo.tasks.spawn(produce(producer, topic, rate, size, demo.stop.clone()));
+            demo.tasks
+                .spawn(produce(producer, topic, rate, size, demo.stop.clone()));
         }
         for &(group, topic, rate) in CONSUMERS {
             let consumer = Consumer::new(Arc::clone(&client), group, topic)?;
@@ -57,7 +64,8 @@ impl Demo {
                 let pace = Duration::from_secs(1) * u32::try_from(batch.len()).unwrap_or(1) / rate;
                 tokio::time::sleep(pace).boxed()
             };
-            demo.tasks.spawn(consumer.run(Arc::new(handler), demo.stop.clone()));
+            demo.tasks
+                .spawn(consumer.run(Arc::new(handler), demo.stop.clone()));
         }
         Ok(demo)
     }
@@ -105,7 +113,10 @@ async fn produce(producer: Producer, topic: &'static str, rate: u32, size: usize
 }
 
 fn message(topic: &str, number: u64, size: usize) -> Outgoing {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     let mut body = format!("{{\"number\":{number},\"at\":{now},\"note\":\"演示\",\"filler\":\"");
     let filler = size.saturating_sub(body.len() + 2);
     body.push_str(&"-".repeat(filler));
