@@ -7,6 +7,7 @@ mod change;
 mod cluster;
 mod config;
 mod context;
+mod dashboard;
 mod docs;
 mod examples;
 pub mod exit;
@@ -68,6 +69,8 @@ enum Command {
     /// Messages
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
     Message(message::Command),
+    /// Show clusters, heartbeats and brokers live
+    Tui(dashboard::TuiArgs),
     /// Contexts in the configuration file
     #[command(subcommand)]
     Config(config::Command),
@@ -173,6 +176,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Broker(BrokerCommand::Ask(command)) => {
             ask(&global, async |session| broker::run(session, command).await)
         }
+        Command::Tui(args) => ask(&global, async |session| {
+            dashboard::run(session, args, global.no_color).await
+        }),
         Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
         Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
         Command::Group(command) => ask(&global, async |session| group::run(session, command).await),

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
@@ -12,6 +13,7 @@ use crate::broker::{Broker, Settings};
 use crate::config_file::ConfigFile;
 use crate::namesrv::{NameServer, NamesrvConfig};
 use crate::telemetry::{self, Destination};
+use crate::{client, tui};
 
 mod demo;
 
@@ -69,6 +71,9 @@ pub struct StandaloneArgs {
     /// Run a few producers and consumers of uneven speed
     #[arg(long)]
     pub demo: bool,
+    /// Show the dashboard in this terminal; leaving it stops the servers
+    #[arg(long)]
+    pub tui: bool,
     /// Broker settings, and where the log goes.
     #[command(flatten)]
     pub role: RoleArgs,
@@ -111,7 +116,7 @@ pub fn broker_start(args: &BrokerStartArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Runs a name server and a broker in this process until SIGTERM or SIGINT.
+/// Runs a name server and a broker in this process until SIGTERM, SIGINT, or the dashboard is left.
 ///
 /// # Errors
 /// As [`namesrv_start`] and [`broker_start`].
@@ -139,7 +144,7 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
             .to_string(),
         ..NamesrvConfig::default()
     };
-    let _log = start_log(&args.role, &settings, true)?;
+    let _log = start_log(&args.role, &settings, !args.tui)?;
     runtime()?.block_on(async {
         let stop = stop_signal()?;
         let namesrv = NameServer::start(namesrv_config).await?;
@@ -152,18 +157,39 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
         };
         let address = namesrv.addr().to_string();
         let demo = if args.demo {
-            Some(demo::Demo::start(address)?)
+            Some(demo::Demo::start(address.clone())?)
         } else {
             None
         };
-        stop.await;
+        let left = if args.tui {
+            dashboard(address, stop).await
+        } else {
+            stop.await;
+            Ok(())
+        };
         if let Some(demo) = demo {
             demo.stop().await;
         }
         broker.stop().await?;
         namesrv.stop().await;
-        Ok(())
+        left
     })
+}
+
+/// Shows the dashboard until it is left or `stop` resolves.
+async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let options = client::Options {
+        name_servers: vec![namesrv],
+        ..client::Options::default()
+    };
+    let console = tui::Options {
+        context: "standalone".into(),
+        ..tui::Options::default()
+    };
+    tokio::select! {
+        left = tui::run(Arc::new(client::Client::new(options)), console) => left,
+        () = stop => Ok(()),
+    }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
