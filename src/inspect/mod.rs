@@ -1,1 +1,251 @@
-//! See `lib.rs`.
+//! The offline inspector: a store directory in, values out.
+//!
+//! It prints nothing and changes nothing: every file is opened for reading only, no lock is taken, and a broker may
+//! run on the directory meanwhile. Damage is a value among the others; a walk names it and goes on behind it.
+//!
+//! Sizes of segments and index files are read off the files, never off a configuration.
+
+use std::path::{Path, PathBuf};
+
+use crate::store;
+use crate::store::format::checkpoint::Checkpoint;
+use crate::store::reader::{QueueName, StoreReader};
+use crate::store::segments::{self, SegmentFile};
+
+mod commit_log;
+mod consume_queue;
+mod find;
+mod index;
+mod info;
+mod layout;
+mod record;
+mod tables;
+mod verify;
+
+pub use commit_log::{Gap, Log, Point, Step, Walk};
+pub use consume_queue::{Check, EntryRow, Queue, QueueKind, QueueStep, TagsCode};
+pub use find::{Find, FindStep, How};
+pub use index::{ChainItem, ChainStats, FileWalk, Index, KeyWalk, Verdict};
+pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
+pub use layout::{Field, Value, layout};
+pub use record::{BODY_LIMIT, Body, Wanted, body, sys_flag_names};
+pub use tables::{TableFile, TableState, tables};
+pub use verify::{Depth, Finding, Progress, Report, Severity, verify};
+
+/// Why a store cannot be inspected at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A directory or file cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Not a store directory.
+    #[error("{} is no store: it has neither commitlog nor consumequeue nor checkpoint", path.display())]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+        /// A directory nearby that is one.
+        nearby: Option<PathBuf>,
+    },
+    /// The queues lie in RocksDB.
+    #[error("the queues of {} lie in RocksDB (storeType=defaultRocksDB), which is not read here", path.display())]
+    RocksDb {
+        /// The store.
+        path: PathBuf,
+    },
+    /// There is no such queue.
+    #[error("there is no queue {name} in {}", path.display())]
+    NoQueue {
+        /// Topic, or topic and number.
+        name: String,
+        /// The store.
+        path: PathBuf,
+        /// The topics or numbers that there are.
+        known: Vec<String>,
+    },
+    /// There is no such index file, or its shape cannot be told.
+    #[error("index file {}: {reason}", path.display())]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The commit log has no such place.
+    #[error("offset {at} is outside the commit log, which spans {start} to {end}")]
+    Outside {
+        /// The offset asked for.
+        at: u64,
+        /// First byte.
+        start: u64,
+        /// Behind the last byte.
+        end: u64,
+    },
+}
+
+/// A system error with what was done to which path.
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Store(store::Error::Io { what, path, source })
+}
+
+/// A store directory.
+#[derive(Debug)]
+pub struct Store {
+    reader: StoreReader,
+    commit_log_dirs: Vec<PathBuf>,
+}
+
+impl Store {
+    /// The store in `root`. `commit_log` names the directories of a commit log that lies elsewhere
+    /// (`storePathCommitLog`), separated by commas.
+    pub fn open(root: &Path, commit_log: Option<&str>) -> Result<Self, Error> {
+        let reader = StoreReader::open(root)?;
+        let is_store = |dir: &Path| {
+            ["commitlog", "consumequeue", "checkpoint"]
+                .iter()
+                .any(|name| dir.join(name).exists())
+        };
+        if !is_store(root) && commit_log.is_none() {
+            let absolute = std::path::absolute(root).map_err(io_error("resolve", root))?;
+            let nearby = absolute
+                .parent()
+                .filter(|parent| is_store(parent))
+                .map(Path::to_owned)
+                .or_else(|| Some(root.join("store")).filter(|dir| is_store(dir)));
+            return Err(Error::NoStore {
+                path: root.to_owned(),
+                nearby,
+            });
+        }
+        let commit_log_dirs = match commit_log {
+            Some(dirs) => dirs.split(',').map(|dir| PathBuf::from(dir.trim())).collect(),
+            None => vec![root.join("commitlog")],
+        };
+        Ok(Self {
+            reader,
+            commit_log_dirs,
+        })
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        self.reader.root()
+    }
+
+    /// The process that runs a broker on the store now; 0 when its id cannot be seen.
+    pub fn holder(&self) -> Option<u32> {
+        self.reader.holder()
+    }
+
+    /// True while a broker runs on the store.
+    pub fn is_live(&self) -> bool {
+        self.holder().is_some()
+    }
+
+    /// True when the queues lie in RocksDB instead of files.
+    pub fn is_rocks_db(&self) -> bool {
+        self.root().join("consumequeue").join("CURRENT").exists()
+    }
+
+    /// The commit log.
+    pub fn log(&self) -> Result<Log, Error> {
+        let mut files: Vec<SegmentFile> = Vec::new();
+        for dir in &self.commit_log_dirs {
+            files.extend(segments::list(dir)?.files);
+        }
+        files.sort_by_key(|file| file.base);
+        Ok(Log::new(files, self.is_live()))
+    }
+
+    /// All queues that consumers read, by topic and number; those of batch topics included.
+    pub fn queues(&self) -> Result<Vec<(QueueName, QueueKind)>, Error> {
+        if self.is_rocks_db() {
+            return Err(Error::RocksDb {
+                path: self.root().to_owned(),
+            });
+        }
+        let simple = self.reader.queues()?;
+        let batch = consume_queue::list(&self.root().join(consume_queue::BATCH_DIR))?;
+        let mut queues: Vec<_> = simple
+            .into_iter()
+            .map(|name| (name, QueueKind::Simple))
+            .chain(batch.into_iter().map(|name| (name, QueueKind::Batch)))
+            .collect();
+        queues.sort();
+        Ok(queues)
+    }
+
+    /// The entries of a queue.
+    pub fn queue(&self, name: QueueName, kind: QueueKind) -> Result<Queue, Error> {
+        Queue::open(self.root(), name, kind, self.is_live())
+    }
+
+    /// The queues of a topic, or the one of that number.
+    pub fn queues_of(
+        &self,
+        topic: &str,
+        queue_id: Option<i32>,
+    ) -> Result<Vec<(QueueName, QueueKind)>, Error> {
+        let all = self.queues()?;
+        let of_topic: Vec<_> = all
+            .iter()
+            .filter(|(name, _)| name.topic == topic)
+            .cloned()
+            .collect();
+        let found: Vec<_> = of_topic
+            .iter()
+            .filter(|(name, _)| queue_id.is_none_or(|id| name.queue_id == id))
+            .cloned()
+            .collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let (name, mut known): (String, Vec<String>) = match queue_id {
+            Some(id) if !of_topic.is_empty() => (
+                format!("{id} of topic \"{topic}\""),
+                of_topic
+                    .iter()
+                    .map(|(name, _)| name.queue_id.to_string())
+                    .collect(),
+            ),
+            _ => (
+                format!("of topic \"{topic}\""),
+                all.into_iter().map(|(name, _)| name.topic).collect(),
+            ),
+        };
+        known.dedup();
+        Err(Error::NoQueue {
+            name,
+            path: self.root().to_owned(),
+            known,
+        })
+    }
+
+    /// Index files, oldest first.
+    pub fn index_files(&self) -> Result<Vec<PathBuf>, Error> {
+        Ok(self.reader.index_files()?)
+    }
+
+    /// The index.
+    pub fn index(&self) -> Result<Index, Error> {
+        Index::open(self.index_files()?)
+    }
+
+    /// The checkpoint; `None` when there is none.
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, Error> {
+        Ok(self.reader.checkpoint()?)
+    }
+
+    /// Text of the crash marker (a process id); `None` after a clean stop.
+    pub fn abort(&self) -> Result<Option<String>, Error> {
+        Ok(self.reader.abort()?)
+    }
+
+    /// Names in the log, queue and index directories that mean nothing there.
+    pub fn strays(&self) -> Result<Vec<PathBuf>, Error> {
+        if self.is_rocks_db() {
+            return Ok(Vec::new());
+        }
+        Ok(self.reader.strays()?)
+    }
+}

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::Error;
 use super::disk::io_error;
@@ -82,13 +83,29 @@ impl Drop for StoreLock {
     }
 }
 
-/// The process that holds a store, as far as this system tells; without opening the lock file.
+/// The process that holds a store: its id, 0 when it is out of sight (in another container). Asks the system who
+/// would be in the way of a lock, and takes none.
 pub fn holder(root: &Path) -> Option<u32> {
-    let meta = std::fs::metadata(path(root)).ok()?;
-    if held().contains(&id(&meta)) {
+    let path = path(root);
+    let meta = std::fs::metadata(&path).ok()?;
+    // Closing a descriptor of the file gives up the lock of this process, so the list stays shut until that is done.
+    let held = held();
+    if held.contains(&id(&meta)) {
         return Some(std::process::id());
     }
-    parse_locks(&std::fs::read_to_string("/proc/locks").ok()?, &meta)
+    let wanted = Flock {
+        start: 0,
+        length: 1,
+        ..Flock::from(FlockType::WriteLock)
+    };
+    match File::open(&path).map(|file| fcntl_getlk(&file, &wanted)) {
+        Ok(Ok(found)) => found.map(|lock| {
+            lock.pid
+                .map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs())
+        }),
+        // No right to read the file, or a file system that does not tell.
+        _ => parse_locks(&std::fs::read_to_string("/proc/locks").ok()?, &meta),
+    }
 }
 
 fn parse_locks(text: &str, meta: &std::fs::Metadata) -> Option<u32> {

@@ -127,6 +127,16 @@ pub struct Item {
 }
 
 impl Item {
+    /// Reads an item.
+    pub fn parse(bytes: &[u8; ITEM_LEN]) -> Self {
+        Self {
+            hash: i32_at(bytes, HASH),
+            offset: i64_at(bytes, OFFSET),
+            seconds: i32_at(bytes, SECONDS),
+            previous: i32_at(bytes, PREVIOUS),
+        }
+    }
+
     /// The bytes of the item.
     pub fn to_bytes(self) -> [u8; ITEM_LEN] {
         let mut out = [0; ITEM_LEN];

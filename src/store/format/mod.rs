@@ -1,8 +1,10 @@
 //! Layouts of the store's files: constants, a borrowed view and a writer each. Pure functions over bytes; no I/O.
 //! The commit log's record is [`crate::protocol::message`], since it travels as well.
 
+pub mod batch_queue;
 pub mod checkpoint;
 pub mod consume_queue;
+pub mod consume_queue_ext;
 pub mod file_name;
 pub mod index;
 
@@ -19,4 +21,11 @@ fn i64_at(bytes: &[u8], at: usize) -> i64 {
         .get(at..)
         .and_then(|rest| rest.first_chunk())
         .map_or(0, |word| i64::from_be_bytes(*word))
+}
+
+fn i16_at(bytes: &[u8], at: usize) -> i16 {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |word| i16::from_be_bytes(*word))
 }

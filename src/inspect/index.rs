@@ -1,0 +1,444 @@
+//! The index: its files, their chains, and what a query for a key would walk through.
+//!
+//! Read piece by piece, since a file has 420 MB and a broker may be writing to it.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::commit_log::Log;
+use super::record::keys;
+use super::{Error, io_error};
+use crate::protocol::message::MessageView;
+use crate::store::StoreConfig;
+use crate::store::cursor::{DamageKind, Record};
+use crate::store::format::index::{HEADER_LEN, Header, ITEM_LEN, Item, SLOT_LEN, Shape, key_hash};
+
+/// Most items of one chain that are walked.
+const MOST_ITEMS: usize = 1_000_000;
+
+/// One file of the index, read only.
+#[derive(Debug)]
+pub struct FileWalk {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    header: Header,
+    shape: Option<Shape>,
+}
+
+/// The files of the index, oldest first.
+#[derive(Debug)]
+pub struct Index {
+    files: Vec<FileWalk>,
+}
+
+/// How the chains of a file look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChainStats {
+    /// Items that were given out.
+    pub items: u64,
+    /// Slots that lead to an item.
+    pub used_slots: u64,
+    /// Slots whose number is behind the count: not written back before a crash.
+    pub slots_behind_count: u64,
+    /// Items of the longest chain.
+    pub longest: u32,
+    /// How many chains have 1, 2, 3, .. items; the last counts all longer ones too.
+    pub lengths: Vec<u64>,
+    /// Items and slots whose link is not the one that the items before call for: number of the item (or of the
+    /// slot's head), what it is, what it should be. The first few.
+    pub broken_links: Vec<(u32, i32, i32)>,
+    /// How many there are.
+    pub broken: u64,
+    /// Items whose physical offset is lower than that of the item before.
+    pub disordered: u64,
+}
+
+/// Lengths told apart in [`ChainStats::lengths`].
+const LENGTHS: usize = 10;
+/// Broken links that are named.
+const NAMED: usize = 16;
+
+impl FileWalk {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(io_error("open", path))?;
+        let len = file.metadata().map_err(io_error("inspect", path))?.len();
+        let mut head = [0; HEADER_LEN];
+        let header = match file.read_exact_at(&mut head, 0) {
+            Ok(()) => Header::parse(&head).unwrap_or_default(),
+            Err(_) => Header::default(),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            len,
+            header,
+            shape: None,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True for a file without items.
+    pub fn is_empty(&self) -> bool {
+        self.header.count <= 1
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Slots and items; `None` when that cannot be told.
+    pub fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
+    fn known_shape(&self) -> Result<Shape, Error> {
+        self.shape.ok_or_else(|| Error::Index {
+            path: self.path.clone(),
+            reason: format!(
+                "{} bytes do not tell how many slots and items it has (maxHashSlotNum, maxIndexNum)",
+                self.len
+            ),
+        })
+    }
+
+    /// The number in a slot.
+    pub fn slot(&self, shape: Shape, slot: u32) -> std::io::Result<i32> {
+        let mut word = [0; SLOT_LEN];
+        self.file.read_exact_at(&mut word, shape.slot_at(slot) as u64)?;
+        Ok(i32::from_be_bytes(word))
+    }
+
+    /// The item of a number.
+    pub fn item(&self, shape: Shape, n: i32) -> Option<Item> {
+        let n = u32::try_from(n).ok().filter(|&n| n >= 1 && n < shape.items)?;
+        let mut bytes = [0; ITEM_LEN];
+        self.file
+            .read_exact_at(&mut bytes, shape.item_at(n) as u64)
+            .ok()?;
+        Some(Item::parse(&bytes))
+    }
+
+    /// True when a shape fits what the header says: the first item, the last item, and the slot of the last item,
+    /// which nothing came after.
+    fn fits(&self, shape: Shape) -> bool {
+        let last = self.header.count - 1;
+        if last < 1 || i64::from(last) >= i64::from(shape.items) {
+            return false;
+        }
+        self.item(shape, 1)
+            .is_some_and(|item| item.offset == self.header.begin_offset && item.previous == 0)
+            && self.item(shape, last).is_some_and(|item| {
+                item.offset == self.header.end_offset
+                    && self
+                        .slot(shape, shape.slot_of(item.hash))
+                        .is_ok_and(|head| head == last)
+            })
+    }
+
+    fn shape_of_items(&self, items: u64) -> Option<Shape> {
+        let slot_bytes = self
+            .len
+            .checked_sub(HEADER_LEN as u64)?
+            .checked_sub(items.checked_mul(ITEM_LEN as u64)?)?;
+        (slot_bytes > 0 && slot_bytes % SLOT_LEN as u64 == 0).then_some(())?;
+        Some(Shape {
+            slots: u32::try_from(slot_bytes / SLOT_LEN as u64).ok()?,
+            items: u32::try_from(items).ok()?,
+        })
+    }
+
+    /// Looks for the one shape that fits length and content.
+    fn find_shape(&self) -> Option<Shape> {
+        // The default is four items a slot, and so are most others.
+        let body = self.len.checked_sub(HEADER_LEN as u64)?;
+        let of_four = self.shape_of_items(body / (4 * ITEM_LEN + SLOT_LEN) as u64 * 4);
+        let full = self.shape_of_items(u64::try_from(self.header.count).ok()?);
+        if let Some(shape) = [of_four, full]
+            .into_iter()
+            .flatten()
+            .find(|&shape| self.fits(shape))
+        {
+            return Some(shape);
+        }
+        if self.is_empty() || body > 64 * 1024 * 1024 {
+            return None;
+        }
+        let least = u64::try_from(self.header.count).ok()?;
+        (least..=body / ITEM_LEN as u64)
+            .filter_map(|items| self.shape_of_items(items))
+            .find(|&shape| self.fits(shape))
+    }
+
+    /// Calls `each` with every item that was given out, oldest first, until it returns false.
+    pub fn items(&self, mut each: impl FnMut(i32, Item) -> bool) -> Result<(), Error> {
+        let shape = self.known_shape()?;
+        let failed = |e| io_error("read", &self.path)(e);
+        let mut handle = &self.file;
+        handle
+            .seek(SeekFrom::Start(shape.item_at(1) as u64))
+            .map_err(failed)?;
+        let mut reader = BufReader::with_capacity(256 * 1024, handle);
+        let end = i64::from(self.header.count).min(i64::from(shape.items));
+        for n in 1..end {
+            let mut bytes = [0; ITEM_LEN];
+            reader.read_exact(&mut bytes).map_err(failed)?;
+            if !each(i32::try_from(n).unwrap_or(i32::MAX), Item::parse(&bytes)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through all slots and items, and compares each link with the one that it must be.
+    pub fn chains(&self) -> Result<ChainStats, Error> {
+        let shape = self.known_shape()?;
+        let mut stats = ChainStats::default();
+        let slots = shape.slots as usize;
+        let mut heads = vec![0i32; slots];
+        let mut counts = vec![0u32; slots];
+        let mut before = i64::MIN;
+        self.items(|n, item| {
+            stats.items += 1;
+            let slot = shape.slot_of(item.hash) as usize;
+            if item.previous != heads[slot] {
+                stats.name_broken(n.unsigned_abs(), item.previous, heads[slot]);
+            }
+            heads[slot] = n;
+            counts[slot] += 1;
+            if item.offset < before {
+                stats.disordered += 1;
+            }
+            before = item.offset;
+            true
+        })?;
+        let failed = |e| io_error("read", &self.path)(e);
+        let mut handle = &self.file;
+        handle.seek(SeekFrom::Start(HEADER_LEN as u64)).map_err(failed)?;
+        let mut reader = BufReader::with_capacity(256 * 1024, handle);
+        for &head in &heads {
+            let mut word = [0; SLOT_LEN];
+            reader.read_exact(&mut word).map_err(failed)?;
+            let found = i32::from_be_bytes(word);
+            if found >= self.header.count {
+                stats.slots_behind_count += 1;
+            } else if found != head {
+                stats.name_broken(head.unsigned_abs(), found, head);
+            }
+            stats.used_slots += u64::from(found != 0);
+        }
+        stats.lengths = vec![0; LENGTHS];
+        for &count in counts.iter().filter(|&&count| count > 0) {
+            stats.longest = stats.longest.max(count);
+            stats.lengths[(count as usize).min(LENGTHS) - 1] += 1;
+        }
+        while stats.lengths.last() == Some(&0) {
+            stats.lengths.pop();
+        }
+        Ok(stats)
+    }
+}
+
+impl ChainStats {
+    fn name_broken(&mut self, n: u32, found: i32, expected: i32) {
+        self.broken += 1;
+        if self.broken_links.len() < NAMED {
+            self.broken_links.push((n, found, expected));
+        }
+    }
+}
+
+/// What an item of a chain means for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The record has the key.
+    Hit,
+    /// The record has another key with the same hash; a broker returns it, and the client throws it away.
+    Collision,
+    /// Another hash that shares the slot.
+    OtherHash,
+    /// The record has expired: it lies before the first file of the log.
+    Expired,
+    /// There is no valid record.
+    NoRecord(DamageKind),
+}
+
+/// One item of a chain, explained.
+#[derive(Debug, Clone)]
+pub struct ChainItem {
+    /// Its number.
+    pub number: i32,
+    /// The item.
+    pub item: Item,
+    /// Its store time, rounded down to a second of its file.
+    pub time: i64,
+    /// What it means.
+    pub verdict: Verdict,
+    /// The record, when there is one.
+    pub record: Option<Record>,
+}
+
+impl ChainItem {
+    /// `topic#key` of what the record is indexed under.
+    pub fn real_keys(&self) -> Vec<String> {
+        match self.record.as_ref().map(Record::view) {
+            Some(Ok(view)) => keys(&view).map(|key| format!("{}#{key}", view.topic())).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The walk for one key through one file.
+#[derive(Debug, Clone)]
+pub struct KeyWalk {
+    /// The file.
+    pub path: PathBuf,
+    /// Its header.
+    pub header: Header,
+    /// Hash of the key.
+    pub hash: i32,
+    /// Its slot.
+    pub slot: u32,
+    /// The number in the slot.
+    pub head: i32,
+    /// The items of the chain, newest first.
+    pub items: Vec<ChainItem>,
+    /// Why the chain was left before its end, if it was.
+    pub broken: Option<String>,
+}
+
+impl Index {
+    pub(super) fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
+        let mut files = paths
+            .iter()
+            .map(|path| FileWalk::open(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let default = StoreConfig::default().index_shape();
+        // All files of a store have one shape. Any file with items tells it; the default is looked at first.
+        let found = files.iter().filter(|file| !file.is_empty()).find_map(|file| {
+            if file.len == default.file_len() && file.fits(default) {
+                Some((file.len, default))
+            } else {
+                file.find_shape().map(|shape| (file.len, shape))
+            }
+        });
+        for file in &mut files {
+            file.shape = match found {
+                Some((len, shape)) if file.len == len => Some(shape),
+                _ if file.len == default.file_len() => Some(default),
+                _ => file.find_shape(),
+            };
+        }
+        Ok(Self { files })
+    }
+
+    /// The files, oldest first.
+    pub fn files(&self) -> &[FileWalk] {
+        &self.files
+    }
+
+    /// Walks the chain of a key in one file and explains each item. Items of other hashes are left out unless
+    /// `all`.
+    pub fn walk_key(
+        &self,
+        file: &FileWalk,
+        topic: &str,
+        key: &str,
+        log: &Log,
+        all: bool,
+    ) -> Result<KeyWalk, Error> {
+        let shape = file.known_shape()?;
+        let hash = key_hash(topic, key);
+        let slot = shape.slot_of(hash);
+        let head = file.slot(shape, slot).map_err(io_error("read", &file.path))?;
+        let mut walk = KeyWalk {
+            path: file.path.clone(),
+            header: file.header,
+            hash,
+            slot,
+            head,
+            items: Vec::new(),
+            broken: None,
+        };
+        let mut next = head;
+        if next < 0 || next >= file.header.count {
+            walk.broken = (next != 0).then(|| {
+                format!(
+                    "the slot leads to item {next}, but {} were given out",
+                    file.header.count - 1
+                )
+            });
+            return Ok(walk);
+        }
+        for _ in 0..MOST_ITEMS {
+            if next == 0 {
+                return Ok(walk);
+            }
+            let Some(item) = file.item(shape, next) else {
+                walk.broken = Some(format!("there is no item {next}"));
+                return Ok(walk);
+            };
+            let (verdict, record) = judge(&item, hash, topic, key, log);
+            if all || item.hash == hash {
+                walk.items.push(ChainItem {
+                    number: next,
+                    item,
+                    time: item.timestamp(&file.header),
+                    verdict,
+                    record,
+                });
+            }
+            if item.previous >= next || item.previous < 0 {
+                walk.broken = Some(format!(
+                    "item {next} leads to {}, which is not older",
+                    item.previous
+                ));
+                return Ok(walk);
+            }
+            next = item.previous;
+        }
+        walk.broken = Some(format!("left after {MOST_ITEMS} items"));
+        Ok(walk)
+    }
+}
+
+fn judge(item: &Item, hash: i32, topic: &str, key: &str, log: &Log) -> (Verdict, Option<Record>) {
+    let (record, verdict) = record_of(item, log);
+    if item.hash != hash {
+        return (Verdict::OtherHash, record);
+    }
+    let has_key = |view: MessageView<'_>| view.topic() == topic && keys(&view).any(|k| k == key);
+    match &record {
+        Some(found) if found.view().is_ok_and(has_key) => (Verdict::Hit, record),
+        Some(_) => (Verdict::Collision, record),
+        None => (verdict.unwrap_or(Verdict::Expired), None),
+    }
+}
+
+fn record_of(item: &Item, log: &Log) -> (Option<Record>, Option<Verdict>) {
+    match u64::try_from(item.offset) {
+        Err(_) => (None, Some(Verdict::NoRecord(DamageKind::Missing))),
+        Ok(at) if at < log.start() => (None, Some(Verdict::Expired)),
+        Ok(at) => match log.record_at(at) {
+            Ok(record) => (Some(record), None),
+            Err(kind) => (None, Some(Verdict::NoRecord(kind))),
+        },
+    }
+}
+
+/// True when a record is indexed under a hash.
+pub(super) fn is_indexed_under(view: &MessageView<'_>, hash: i32) -> bool {
+    keys(view).any(|key| key_hash(view.topic(), key) == hash)
+}
