@@ -138,15 +138,14 @@ impl Log {
     }
 
     /// The files.
-    pub fn files(&self) -> impl ExactSizeIterator<Item = &SegmentFile> {
+    pub fn files(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
         self.segments.files()
     }
 
     /// The file that an offset lies in.
     pub fn file_of(&self, at: u64) -> Option<&SegmentFile> {
         self.files()
-            .filter(|file| file.base <= at)
-            .last()
+            .rfind(|file| file.base <= at)
             .filter(|file| at - file.base < file.len)
     }
 
@@ -258,8 +257,7 @@ impl Log {
     /// Offset of the newest file that something was written to.
     pub(super) fn newest_base(&self) -> u64 {
         self.files()
-            .filter(|file| !self.bytes(file.base, BLANK_LEN).iter().all(|&b| b == 0))
-            .last()
+            .rfind(|file| !self.bytes(file.base, BLANK_LEN).iter().all(|&b| b == 0))
             .map_or(self.start(), |file| file.base)
     }
 

@@ -206,14 +206,14 @@ impl Queue {
     }
 
     /// The files.
-    pub fn files(&self) -> impl ExactSizeIterator<Item = &SegmentFile> {
+    pub fn files(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
         self.segments.files()
     }
 
     /// The file and the position in it of an entry.
     pub fn place(&self, index: u64) -> Option<(PathBuf, u64)> {
         let at = index.checked_mul(self.kind.entry_len() as u64)?;
-        let file = self.files().filter(|file| file.base <= at).last()?;
+        let file = self.files().rfind(|file| file.base <= at)?;
         Some((file.path.clone(), at - file.base))
     }
 
@@ -324,7 +324,7 @@ impl Queue {
     /// A walk over the entries from a number on. Each is compared with `log`, unless there is none.
     pub fn walk<'a>(&'a self, from: u64, log: Option<&'a Log>, log_end: u64) -> QueueWalk<'a> {
         let start = self.files().next().map_or(0, |file| self.indices(file).start);
-        let end = self.files().last().map_or(0, |file| self.indices(file).end);
+        let end = self.files().next_back().map_or(0, |file| self.indices(file).end);
         QueueWalk {
             queue: self,
             log,

@@ -136,7 +136,7 @@ pub fn info(store: &Store) -> Result<Info, Error> {
             name,
             kind,
             bounds: queue.bounds(log.start()),
-            files: queue.files().len(),
+            files: queue.files().count(),
             bytes: queue.files().map(|file| file.len).sum(),
         });
     }
@@ -246,7 +246,7 @@ fn recovery(
     let (from, why) = if clean {
         let reached = queues.iter().map(|q| q.bounds.physical_end).max().unwrap_or(0);
         let reached = u64::try_from(reached).unwrap_or(0);
-        match log.files().filter(|file| file.base <= reached).last() {
+        match log.files().rfind(|file| file.base <= reached) {
             Some(file) => (file.base, format!("the queues reach to {reached}")),
             None => (
                 log.start(),
@@ -261,7 +261,7 @@ fn recovery(
                 .and_then(|record| record.view().ok().map(|view| view.store_timestamp()))
                 .is_some_and(|stored| stored > 0 && stored <= time)
         };
-        match log.files().filter(good).last() {
+        match log.files().rfind(good) {
             Some(file) => (
                 file.base,
                 "the newest file whose first record is older than the checkpoint".to_owned(),

@@ -7,6 +7,10 @@ use crate::protocol::json;
 
 /// Largest table that is read.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
+/// Tables in JSON whose name does not say so; every other one is text.
+const JSON_NAMES: [&str; 2] = ["timermetrics", "transactionMetrics"];
+/// What a save leaves behind when it is cut short.
+const LEFTOVERS: [&str; 2] = [".tmp", ".old"];
 /// Words of `timercheck`, in order.
 const TIMER_CHECK: [&str; 7] = [
     "lastReadTimeMs",
@@ -104,8 +108,8 @@ pub fn tables(store: &Store) -> Result<Vec<TableFile>, Error> {
     let mut names = std::collections::BTreeSet::new();
     for entry in entries {
         let entry = entry.map_err(io_error("list", &dir))?;
-        if entry.path().is_file() {
-            let name = entry.file_name().to_string_lossy().into_owned();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_file() && !LEFTOVERS.iter().any(|end| name.ends_with(end)) {
             names.insert(name.strip_suffix(".bak").unwrap_or(&name).to_owned());
         }
     }
@@ -142,7 +146,7 @@ fn parse(name: &str, bytes: &[u8]) -> TableState {
     if bytes.iter().all(|&b| b == 0 || b.is_ascii_whitespace()) {
         return TableState::Empty;
     }
-    if name.ends_with(".properties") || name.ends_with(".conf") {
+    if !name.ends_with(".json") && !JSON_NAMES.contains(&name) {
         return match std::str::from_utf8(bytes) {
             Ok(text) => TableState::Good(json!({ "text": text })),
             Err(e) => TableState::Broken(e.to_string()),

@@ -1,11 +1,11 @@
 //! The log: every record, and for each the queue entry that leads to it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Depth, Finding, Pass, Progress, Severity, Stop};
 use crate::inspect::commit_log::{Gap, Log, Step};
 use crate::inspect::consume_queue::{Queue, QueueKind};
-use crate::inspect::info::QueueInfo;
+use crate::inspect::info::{Info, QueueInfo};
 use crate::protocol::message::MessageView;
 use crate::protocol::model::SysFlag;
 use crate::protocol::properties::names;
@@ -45,6 +45,40 @@ struct Lookup<'a> {
     /// Physical offset behind the last record that any queue knows of.
     reached: u64,
     known: HashMap<QueueName, &'a QueueInfo>,
+    topics: Topics,
+}
+
+/// Which topics there are, and which there were.
+struct Topics {
+    /// Names in `topics.json`, if that can be read.
+    named: Option<HashSet<String>>,
+    /// End of the log when a topic was deleted.
+    deleted: HashMap<String, u64>,
+}
+
+impl Topics {
+    fn new(info: &Info) -> Self {
+        let table = |name: &str| info.tables.iter().find(|table| table.name == name)?.content();
+        let named = table("topics.json")
+            .and_then(|content| content.get("topicConfigTable")?.as_object())
+            .map(|topics| topics.keys().cloned().collect());
+        let text = table("rmqDeletedTopics").and_then(|content| content.get("text")?.as_str());
+        let deleted = text
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| {
+                let (end, topic) = line.split_once(' ')?;
+                Some((topic.to_owned(), end.parse().ok()?))
+            })
+            .collect();
+        Self { named, deleted }
+    }
+
+    /// True when a record's topic was deleted after the record was stored, as far as the tables tell.
+    fn is_gone(&self, topic: &str, at: u64) -> bool {
+        self.deleted.get(topic).is_some_and(|&end| at < end)
+            || self.named.as_ref().is_some_and(|named| !named.contains(topic))
+    }
 }
 
 pub(super) fn check(pass: &mut Pass<'_>, log: &Log) -> Result<Queues, Stop> {
@@ -61,6 +95,7 @@ pub(super) fn check(pass: &mut Pass<'_>, log: &Log) -> Result<Queues, Stop> {
         matched: HashMap::new(),
         reached: u64::try_from(reached).unwrap_or(0),
         known: info.queues.iter().map(|q| (q.name.clone(), q)).collect(),
+        topics: Topics::new(info),
     };
     let from = match pass.depth {
         Depth::Full => log.start(),
@@ -153,7 +188,8 @@ fn gap_finding(pass: &Pass<'_>, gap: &Gap) -> Finding {
         "nothing valid follows; the next start cuts the log here".to_owned()
     } else if gap.at >= recovery.from {
         format!(
-            "a Java broker cuts the log here at its next start, with the {} bytes behind it",
+            "the next start cuts the log here with the {} bytes behind it; rmq keeps the whole records of those in \
+             lost/, a Java broker does not",
             pass.info.log_end.saturating_sub(gap.at)
         )
     } else {
@@ -267,7 +303,11 @@ impl Lookup<'_> {
         at: u64,
     ) -> Result<Option<(&'static str, String)>, Stop> {
         let Some(&kind) = self.kinds.get(name) else {
-            return Ok(Some(("missing-queue", "there is no such queue".into())));
+            return Ok(Some(if self.topics.is_gone(&name.topic, at) {
+                ("deleted-topic", "the topic was deleted".into())
+            } else {
+                ("missing-queue", "there is no such queue".into())
+            }));
         };
         if !self.open.contains_key(name) {
             if self.open.len() >= OPEN_QUEUES {
@@ -320,8 +360,14 @@ fn finish(pass: &mut Pass<'_>, name: &QueueName, run: Run) -> Result<(), Stop> {
     if late && pass.info.holder.is_some() {
         return Ok(());
     }
-    let severity = if late { Severity::Warning } else { Severity::Error };
-    let meaning = if late && pass.is_unfinished() {
+    let severity = match run.code {
+        "deleted-topic" => Severity::Info,
+        _ if late => Severity::Warning,
+        _ => Severity::Error,
+    };
+    let meaning = if run.code == "deleted-topic" {
+        "the records go with their files"
+    } else if late && pass.is_unfinished() {
         "not dispatched before the crash; the next start adds the entries"
     } else if late {
         "the queues end before the log; a Java broker adds the entries at its next start, except the first"
