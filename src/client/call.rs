@@ -41,6 +41,12 @@ impl Deadline {
         )
     }
 
+    /// This end, or that long from now if that is earlier.
+    #[must_use]
+    pub fn at_most(self, span: Duration) -> Self {
+        Self(self.0.min(Self::after(span).0))
+    }
+
     /// What is left of it.
     pub fn left(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())

@@ -1,8 +1,11 @@
 //! One concurrent look at a whole cluster: every server is asked at once, all share one deadline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::admin::cluster::BrokerAt;
@@ -26,6 +29,14 @@ pub struct Parts {
     pub groups: bool,
 }
 
+/// Longest wait for a name server.
+const NAME_SERVER_LIMIT: Duration = Duration::from_secs(2);
+
+enum Look {
+    NameServer(Box<NameServerState>),
+    Broker(Box<BrokerLook>),
+}
+
 struct BrokerLook {
     state: BrokerState,
     topics: Option<Vec<(String, TopicOnBroker)>>,
@@ -36,25 +47,48 @@ impl Client {
     /// Looks at everything once. Never fails: what did not answer by `deadline` is a value that says so.
     pub async fn snapshot(&self, parts: Parts, deadline: Deadline) -> Snapshot {
         let start = Instant::now();
-        let name_servers = self
-            .each(self.name_servers().to_vec(), |addr| {
-                self.look_name_server(addr, parts, deadline)
-            })
-            .await;
-        let mut brokers: Vec<BrokerAt> = name_servers
-            .iter()
-            .filter_map(|ns| ns.cluster.get())
-            .flat_map(|table| &table.listed)
-            .map(|listed| BrokerAt {
-                id: listed.broker.clone(),
-                addr: listed.addr.clone(),
-            })
-            .collect();
-        brokers.sort();
-        brokers.dedup();
-        let looks = self
-            .each(brokers, |broker| self.look_broker(broker, parts, deadline))
-            .await;
+        let limit = Semaphore::new(self.options.parallel.max(1));
+        let mut waiting: FuturesUnordered<BoxFuture<'_, Look>> = FuturesUnordered::new();
+        for addr in self.name_servers() {
+            // A hanging name server must not use up the time of the brokers that another one lists.
+            let deadline = deadline.at_most(NAME_SERVER_LIMIT);
+            let look = self.look_name_server(addr.clone(), parts, deadline);
+            waiting.push(Box::pin(async move { Look::NameServer(Box::new(look.await)) }));
+        }
+        let (mut name_servers, mut looks) = (Vec::new(), Vec::new());
+        let mut seen: BTreeSet<BrokerAt> = BTreeSet::new();
+        while let Some(look) = waiting.next().await {
+            match look {
+                Look::NameServer(state) => {
+                    for listed in state
+                        .cluster
+                        .get()
+                        .map(|t| t.listed.as_slice())
+                        .unwrap_or_default()
+                    {
+                        let broker = BrokerAt {
+                            id: listed.broker.clone(),
+                            addr: listed.addr.clone(),
+                        };
+                        if seen.insert(broker.clone()) {
+                            let limit = &limit;
+                            waiting.push(Box::pin(async move {
+                                // Never closed: without a permit there is nothing to wait for.
+                                let _permit = limit.acquire().await;
+                                Look::Broker(Box::new(self.look_broker(broker, parts, deadline).await))
+                            }));
+                        }
+                    }
+                    name_servers.push(*state);
+                }
+                Look::Broker(look) => looks.push(*look),
+            }
+        }
+        let place = |addr: &str| self.name_servers().iter().position(|a| a == addr);
+        name_servers.sort_by_key(|ns: &NameServerState| place(&ns.addr));
+        looks.sort_by(|a: &BrokerLook, b: &BrokerLook| {
+            (&a.state.broker, &a.state.addr).cmp(&(&b.state.broker, &b.state.addr))
+        });
         let servers = looks
             .iter()
             .flat_map(|look| [look.state.broker.name.clone(), look.state.broker.cluster.clone()])

@@ -1,6 +1,7 @@
 //! The one integration binary; a module per subject.
 
 mod broker;
+mod cli;
 mod inspect;
 mod layers;
 mod store_golden;
