@@ -1,5 +1,6 @@
 //! `rmq tui`: the live dashboard over the same client as every command.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
@@ -41,6 +42,12 @@ fn screen(text: &str) -> Result<Screen, String> {
 
 /// Shows the dashboard until it is left.
 pub async fn run(session: &Session, args: TuiArgs, no_color: bool) -> Result<(), Failure> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(
+            Failure::usage("the dashboard needs a terminal on standard input and output")
+                .hint("rmq cluster list --watch"),
+        );
+    }
     let options = tui::Options {
         interval: args.interval,
         read_only: args.read_only || session.read_only,

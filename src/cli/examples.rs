@@ -5,6 +5,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "",
         &[
+            "rmq standalone --demo --tui",
             "rmq cluster list -n 10.0.0.1:9876",
             "rmq topic update OrderEvents --perm 6",
             "rmq group lag CG_ORDERS --watch",
@@ -136,6 +137,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq message tail --topic OrderEvents --follow --tag TagA",
             "rmq message tail --topic OrderEvents --from '90m ago' --limit 100 -o jsonl",
         ],
+    ),
+    (
+        "tui",
+        &[
+            "rmq tui",
+            "rmq tui --context prod-eu --read-only --screen heartbeats",
+        ],
+    ),
+    (
+        "standalone",
+        &["rmq standalone", "rmq standalone --store /tmp/rmq --demo --tui"],
+    ),
+    ("namesrv start", &["rmq namesrv start -c conf/namesrv.conf"]),
+    (
+        "broker start",
+        &["rmq broker start -c conf/broker.conf --set namesrvAddr=10.0.0.1:9876"],
     ),
     ("config use", &["rmq config use prod-eu"]),
     (
