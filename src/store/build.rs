@@ -117,7 +117,7 @@ pub struct Dispatch<'a> {
 impl Dispatch<'_> {
     /// The queue entry of a record, and the queue it goes to; `None` for half messages, roll-backs, and queues that
     /// cannot or need not be.
-    pub fn entry(&self, view: &MessageView<'_>) -> Option<(Arc<ConsumeQueue>, Entry)> {
+    fn entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Option<(Arc<ConsumeQueue>, Entry)> {
         let transaction = view.sys_flag().transaction();
         if transaction == SysFlag::TRANSACTION_PREPARED || transaction == SysFlag::TRANSACTION_ROLLBACK {
             return None;
@@ -133,13 +133,12 @@ impl Dispatch<'_> {
         let entry = Entry {
             offset,
             size: view.size() as i32,
-            tags_code: self.tags_code(view),
+            tags_code: self.tags_code(view, wanted),
         };
         Some((self.queues.find_or_make(topic, queue_id), entry))
     }
 
-    fn tags_code(&self, view: &MessageView<'_>) -> i64 {
-        let wanted = Wanted::of(view);
+    fn tags_code(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> i64 {
         if view.topic() == SCHEDULE_TOPIC
             && let Some(level) = wanted.delay.and_then(|delay| delay.parse::<usize>().ok())
             && level > 0
@@ -155,9 +154,10 @@ impl Dispatch<'_> {
     }
 
     /// Calls `put` for each key of a record that is not in the index yet.
-    pub fn index_keys(
+    fn index_keys(
         &self,
         view: &MessageView<'_>,
+        wanted: &Wanted<'_>,
         mut put: impl FnMut(&Index, &str) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(index) = self.index else {
@@ -168,16 +168,17 @@ impl Dispatch<'_> {
         {
             return Ok(());
         }
-        Wanted::of(view).keys().try_for_each(|key| put(index, key))
+        wanted.keys().try_for_each(|key| put(index, key))
     }
 
     /// Makes everything of a record, without a second try. Returns index files that became full.
     pub fn replay(&self, view: &MessageView<'_>, queues: bool) -> Result<Vec<Arc<IndexFile>>, Error> {
-        if queues && let Some((queue, entry)) = self.entry(view) {
+        let wanted = Wanted::of(view);
+        if queues && let Some((queue, entry)) = self.entry(view, &wanted) {
             queue.push(view.queue_offset(), entry)?;
         }
         let mut full = Vec::new();
-        self.index_keys(view, |index, key| {
+        self.index_keys(view, &wanted, |index, key| {
             let put = index.put(view.topic(), key, view.physical_offset(), view.store_timestamp());
             full.extend(put?);
             Ok(())
@@ -257,7 +258,8 @@ fn write(
     view: &MessageView<'_>,
     touched: &mut Vec<Arc<ConsumeQueue>>,
 ) -> bool {
-    if let Some((queue, entry)) = dispatch.entry(view) {
+    let wanted = Wanted::of(view);
+    if let Some((queue, entry)) = dispatch.entry(view, &wanted) {
         let pushed = retry(shared, u32::MAX, || queue.push(view.queue_offset(), entry));
         match pushed {
             Tried::Done(Pushed::New) => {
@@ -273,7 +275,7 @@ fn write(
         return true;
     }
     let mut stopped = false;
-    let _ = dispatch.index_keys(view, |index, key| {
+    let _ = dispatch.index_keys(view, &wanted, |index, key| {
         if stopped || shared.build.index_off.load(Ordering::Relaxed) {
             return Ok(());
         }

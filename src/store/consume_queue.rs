@@ -80,6 +80,8 @@ pub struct Recovered {
     pub max: i64,
     /// Physical offset behind the last entry's record.
     pub max_physic: i64,
+    /// Entries below are on the disk.
+    pub flushed: i64,
 }
 
 /// A run of entries in one segment, as far as readers may see.
@@ -115,7 +117,7 @@ impl ConsumeQueue {
             max: AtomicI64::new(state.max),
             min: AtomicI64::new(state.min),
             max_physic: AtomicI64::new(state.max_physic),
-            flushed: AtomicI64::new(state.max),
+            flushed: AtomicI64::new(state.flushed),
             files: Mutex::new(Files {
                 list: state.bases.into_iter().map(|base| (base, None)).collect(),
                 ..Files::default()
@@ -230,7 +232,11 @@ impl ConsumeQueue {
     fn write(&self, files: &mut Files, n: i64, entry: Entry) -> Result<(), Error> {
         let at = n as u64 * LEN as u64;
         let base = at - at % self.segment_size;
-        let is_open = files.writer.as_ref().is_some_and(|w| w.segment().base() == base);
+        // A reader may have mapped the segment while this entry was not yet counted: then its mark is too low.
+        let is_open = files
+            .writer
+            .as_ref()
+            .is_some_and(|w| w.segment().base() == base && w.at() as u64 == at - base);
         if !is_open {
             self.open_writer(files, base, (at - base) as usize)?;
         }

@@ -45,11 +45,6 @@ impl Health {
         self.bits.fetch_and(!(1 << block as u32), Ordering::Release) & (1 << block as u32) != 0
     }
 
-    /// True when a reason stands.
-    pub fn is_blocked(&self, block: Block) -> bool {
-        self.bits.load(Ordering::Acquire) & (1 << block as u32) != 0
-    }
-
     /// The gravest reason against writing.
     pub fn reason(&self) -> Option<String> {
         if self.bits.load(Ordering::Acquire) == 0 {

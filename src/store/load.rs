@@ -113,7 +113,7 @@ pub struct LoadedQueue {
 }
 
 /// All queues. Their files are checked but not changed, apart from [`check_lengths`].
-pub fn queues(config: &StoreConfig) -> Result<Vec<LoadedQueue>, Error> {
+pub fn queues(config: &StoreConfig, abnormal: bool) -> Result<Vec<LoadedQueue>, Error> {
     let dir = config.consume_queue_dir();
     let size = config.consume_queue_segment();
     let (names, strays) = list_queues(&dir)?;
@@ -131,7 +131,7 @@ pub fn queues(config: &StoreConfig) -> Result<Vec<LoadedQueue>, Error> {
         .map(|(name, listing)| {
             let unit = LEN as u64;
             let files = check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen)?;
-            let (state, last) = scan(&files, size);
+            let (state, last) = scan(&files, size, abnormal);
             Ok(LoadedQueue {
                 name,
                 files,
@@ -142,12 +142,22 @@ pub fn queues(config: &StoreConfig) -> Result<Vec<LoadedQueue>, Error> {
         .collect()
 }
 
-/// Finds the end of a queue: the first entry that was not written, looking from the third file from the end on.
-fn scan(files: &[SegmentFile], size: u64) -> (Recovered, Option<Entry>) {
-    let (Some(first), Some(from)) = (files.first(), files.get(files.len().saturating_sub(3))) else {
+/// Finds the end of a queue: the first entry that was not written, looking from the third file from the end on, or
+/// from an earlier one if those before lack their ends as well.
+fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<Entry>) {
+    let Some(first) = files.first() else {
         return (Recovered::default(), None);
     };
     let segments = Segments::new(files.to_vec(), size, false);
+    let is_whole = |file: &SegmentFile| {
+        let last = (file.base + size) / LEN as u64 - 1;
+        matches!(QueueCursor::new(&segments, last).next(), Some(Ok(_)))
+    };
+    let mut from = files.len().saturating_sub(3);
+    while from > 0 && !is_whole(&files[from - 1]) {
+        from -= 1;
+    }
+    let from = &files[from];
     let mut cursor = QueueCursor::new(&segments, from.base / LEN as u64);
     let mut last = None;
     while let Some(Ok((_, entry))) = cursor.next() {
@@ -160,6 +170,12 @@ fn scan(files: &[SegmentFile], size: u64) -> (Recovered, Option<Entry>) {
         min: (first.base / LEN as u64) as i64,
         max: cursor.position() as i64,
         max_physic: last.map_or(0, |entry: Entry| entry.end()),
+        flushed: if abnormal {
+            // What a killed process wrote may be in the page cache only.
+            (from.base / LEN as u64) as i64
+        } else {
+            cursor.position() as i64
+        },
     };
     (state, last)
 }

@@ -453,8 +453,8 @@ impl MessageStore {
         }
         let until = Instant::now() + CATCH_UP;
         let is_behind = || {
-            let flush_failed = shared.health.is_blocked(Block::FlushFailed);
-            shared.build.at() < shared.log.segments().end() && !(shared.is_sync() && flush_failed)
+            let hidden = shared.is_sync() && shared.flush.flushed().failed;
+            shared.build.at() < shared.log.segments().end() && !hidden
         };
         while is_behind() && Instant::now() < until {
             shared.appended();
@@ -512,3 +512,6 @@ impl Drop for MessageStore {
         self.stop_threads();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ use super::load::{self, LoadedIndex, LoadedQueue};
 use super::lock;
 use super::queues::ConsumeQueues;
 use super::salvage;
-use super::segments::{LogBytes, SegmentFile, Segments};
+use super::segments::{self, LogBytes, SegmentFile, Segments};
 use super::shared::{Parts, Shared};
 use super::{Error, StoreConfig};
 use crate::protocol::message::MessageView;
@@ -41,7 +41,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     load::check_kind(&config)?;
     let abnormal = root.join("abort").exists();
     let mut files = load::commit_log(&config)?;
-    let queues = load::queues(&config)?;
+    let queues = load::queues(&config, abnormal)?;
     let checkpoint = CheckpointFile::open(&root)?;
     let vouched_for = checkpoint.get().index_msg_timestamp;
     let loaded_index = load::index(&config, abnormal, vouched_for)?;
@@ -50,12 +50,12 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     let log_start = files.first().map_or(0, |file| file.base);
     let deleted = DeletedTopics::load(&root.join("config"), log_start as i64)?;
     let size = config.mapped_file_size_commit_log;
-    let segments = Segments::new(files.clone(), size, false);
+    let log = Segments::new(files.clone(), size, false);
 
-    let start = if abnormal {
-        abnormal_start(&segments, checkpoint.get().recover_from())
+    let (start, last) = if abnormal {
+        (abnormal_start(&log, checkpoint.get().recover_from()), None)
     } else {
-        clean_start(&segments, &queues)
+        clean_start(&log, &queues)
     };
     let known_end = queues
         .iter()
@@ -74,22 +74,24 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         indexed_to: index.end_offset(),
     };
     if let Some(from) = missing_from.filter(|from| (*from as u64) < start) {
-        reindex(&segments, from as u64, start, &dispatch, &mut full_index)?;
+        reindex(&log, from as u64, start, &dispatch, &mut full_index)?;
         dispatch.indexed_to = index.end_offset();
     }
     let replay_from = if abnormal { 0 } else { known_end };
     let check_body = config.check_crc_on_recover;
-    let walked = walk(&segments, start, check_body, |view| {
+    let mut walked = walk(&log, start, check_body, |view| {
         if view.physical_offset() >= replay_from {
             full_index.extend(dispatch.replay(view, true)?);
         }
         Ok(())
     })?;
 
+    walked.last = walked.last.or(last);
+
     if walked.damaged {
-        salvage::set_aside(&root, &segments, walked.end)?;
+        salvage::set_aside(&root, &log, walked.end)?;
     }
-    drop(segments);
+    drop(log);
     cut_log(&mut files, walked.end, size)?;
     for queue in queues.all() {
         queue.truncate(walked.end as i64)?;
@@ -97,6 +99,14 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         queue.let_go(true);
     }
     let index = cut_index(index, &config, walked.end as i64)?;
+    if abnormal {
+        // What a killed process wrote may be in the page cache only; from here on it counts as flushed.
+        for file in files.iter().filter(|file| file.base + size > start) {
+            segments::open_rw(&file.path)?
+                .sync_data()
+                .map_err(io_error("flush", &file.path))?;
+        }
+    }
     let timestamp = walked.last.map_or(0, |(_, timestamp)| timestamp);
     checkpoint.update(|c| c.confirm_phy_offset = walked.last.map_or(0, |(at, _)| at as i64));
     let log = CommitLog::open(&config.commit_log_dir(), &files, size, walked.end, timestamp)?;
@@ -143,15 +153,15 @@ fn abnormal_start(segments: &Segments, recover_from: i64) -> u64 {
         .map_or(0, |file| file.base)
 }
 
-/// Where the last record ends that any queue has, if it is really there; else the start of the segment in which the
-/// queues end, as in Java.
-fn clean_start(segments: &Segments, queues: &[LoadedQueue]) -> u64 {
+/// Where the last record ends that any queue has, if it is really there, and that record; else the start of the segment
+/// in which the queues end, as in Java.
+fn clean_start(segments: &Segments, queues: &[LoadedQueue]) -> (u64, Option<(u64, i64)>) {
     let newest = queues
         .iter()
         .filter_map(|queue| queue.last)
         .max_by_key(|entry| entry.end());
     let Some(newest) = newest else {
-        return segments.start();
+        return (segments.start(), None);
     };
     let offset = u64::try_from(newest.offset).unwrap_or(0);
     let record = segments.slice(offset, usize::try_from(newest.size).unwrap_or(0));
@@ -159,15 +169,16 @@ fn clean_start(segments: &Segments, queues: &[LoadedQueue]) -> u64 {
         && let Ok(view) = MessageView::parse_checked(&bytes)
         && view.physical_offset() == newest.offset
     {
-        return newest.end() as u64;
+        return (newest.end() as u64, Some((offset, view.store_timestamp())));
     }
     let end = u64::try_from(newest.end()).unwrap_or(0);
-    segments
+    let start = segments
         .files()
         .rev()
         .find(|file| file.base <= end)
         .or(segments.files().next())
-        .map_or(0, |file| file.base)
+        .map_or(0, |file| file.base);
+    (start, None)
 }
 
 /// Walks the log from `start` on and calls `each` for every whole record.

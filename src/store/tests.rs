@@ -1,0 +1,208 @@
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::*;
+
+/// A small store that flushes nothing by itself for a while.
+fn config(root: &Path) -> StoreConfig {
+    StoreConfig {
+        store_path_root_dir: root.to_owned(),
+        mapped_file_size_commit_log: 16_384,
+        mapped_file_size_consume_queue: 100,
+        max_hash_slot_num: 10,
+        max_index_num: 10,
+        disk_max_used_space_ratio: 95,
+        clean_file_forcibly_enable: false,
+        flush_interval_commit_log: 3_600_000,
+        ..StoreConfig::default()
+    }
+}
+
+fn message(topic: &str, n: usize) -> NewMessage {
+    NewMessage {
+        topic: topic.into(),
+        queue_id: 0,
+        flag: 0,
+        sys_flag: SysFlag(0),
+        born_timestamp: 1,
+        born_host: ([127, 0, 0, 1], 1).into(),
+        store_host: ([127, 0, 0, 1], 2).into(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: vec![b'x'; 1000].into(),
+        properties: format!("KEYS\u{1}k{n}\u{2}"),
+    }
+}
+
+fn settle(store: &MessageStore) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while store.shared.build.at() < store.shared.visible_end() {
+        assert!(Instant::now() < until);
+        thread::yield_now();
+    }
+}
+
+fn broken(_: u64, _: u64) -> Result<(), Error> {
+    Err(Error::Io {
+        what: "flush",
+        path: "log".into(),
+        source: std::io::Error::from_raw_os_error(5),
+    })
+}
+
+#[tokio::test]
+async fn a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    store.append(&message("t", 0)).unwrap();
+    settle(&store);
+    // The disk fails before anybody is asked to wait for it.
+    let end = store.shared.log.segments().end();
+    store.shared.flush.flush_to(end, broken).unwrap_err();
+    store.reconfigure(StoreConfig {
+        flush_disk_type: FlushDiskType::SyncFlush,
+        ..config(dir.path())
+    });
+    let appended = store.append(&message("t", 1)).unwrap();
+    assert_eq!(store.durable(&appended, true).await, Durability::FlushFailed);
+    settle(&store);
+    assert_eq!((store.next_offset("t", 0), store.max_offset("t", 0)), (2, 1));
+    assert!(store.close().is_err());
+    assert!(dir.path().join("abort").exists());
+}
+
+#[test]
+fn a_failed_flush_stops_writing_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    store
+        .shared
+        .health
+        .block(Block::FlushFailed, "flush failed: cannot flush log".into());
+    let refused = store.append(&message("t", 0)).unwrap_err();
+    assert_eq!(
+        refused,
+        AppendError::NotWritable("flush failed: cannot flush log".into())
+    );
+    assert_eq!(
+        store.figures().not_writable.unwrap(),
+        "flush failed: cannot flush log"
+    );
+}
+
+#[test]
+fn expired_segments_go_and_queues_and_index_follow() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    for n in 0..40 {
+        store.append(&message("t", n)).unwrap();
+    }
+    settle(&store);
+    let now = SystemTime::now();
+    assert!(!clean::delete_one(&store.shared, now, true).unwrap());
+    let later = now + Duration::from_secs(73 * 3600);
+    assert!(!clean::delete_one(&store.shared, later, false).unwrap());
+    assert!(clean::delete_one(&store.shared, later, true).unwrap());
+    // 14 records of 1,102 bytes (one less of those with two digits) fit a segment.
+    assert_eq!((store.min_offset("t", 0), store.max_offset("t", 0)), (14, 40));
+    assert_eq!(store.figures().min_offset, 16_384);
+    let got = store.get("t", 0, 3, 32, 1 << 20, &|_| true);
+    assert_eq!((got.status, got.next_offset), (GetStatus::OffsetTooSmall, 14));
+    assert!(store.query("t", "k3", 64, 0, i64::MAX).records.is_empty());
+    assert_eq!(store.query("t", "k20", 64, 0, i64::MAX).records.len(), 1);
+    while clean::delete_one(&store.shared, later, true).unwrap() {}
+    assert_eq!(store.min_offset("t", 0), 28);
+    assert!(store.shared.log.segments().all().len() == 1);
+    store.close().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    assert_eq!((store.min_offset("t", 0), store.max_offset("t", 0)), (28, 40));
+    assert_eq!(store.get("t", 0, 28, 1, 100, &|_| true).status, GetStatus::Found);
+}
+
+#[test]
+fn a_queue_whose_records_are_all_gone_keeps_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    for n in 0..7 {
+        store.append(&message("old", n)).unwrap();
+    }
+    for n in 0..20 {
+        store.append(&message("t", n)).unwrap();
+    }
+    settle(&store);
+    let later = SystemTime::now() + Duration::from_secs(73 * 3600);
+    assert!(clean::delete_one(&store.shared, later, true).unwrap());
+    assert_eq!((store.min_offset("old", 0), store.max_offset("old", 0)), (7, 7));
+    for clean in [true, false] {
+        if clean {
+            store.close().unwrap();
+        }
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), copy.path());
+        let again = MessageStore::open(config(copy.path())).unwrap();
+        assert_eq!((again.min_offset("old", 0), again.max_offset("old", 0)), (7, 7));
+        let got = again.get("old", 0, 7, 1, 100, &|_| true);
+        assert_eq!((got.status, got.next_offset), (GetStatus::OffsetOverflowOne, 7));
+        assert_eq!(again.append(&message("old", 7)).unwrap().queue_offset, 7);
+        settle(&again);
+        assert_eq!(again.get("old", 0, 7, 1, 100, &|_| true).status, GetStatus::Found);
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        // Opening the lock here would let it go.
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else if entry.file_name() != "lock" {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn queues_that_lost_their_ends_are_complete_after_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    for n in 0..40 {
+        store.append(&message("t", n)).unwrap();
+    }
+    settle(&store);
+    drop(store);
+    for lost in 0..40usize {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(dir.path(), copy.path());
+        // Five entries a segment; zero the last ones.
+        for n in 40 - lost..40 {
+            let name = format::file_name::segment(n as u64 / 5 * 100);
+            let path = copy.path().join("consumequeue/t/0").join(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[n % 5 * 20..][..20].fill(0);
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let again = MessageStore::open(config(copy.path())).unwrap();
+        assert_eq!(again.max_offset("t", 0), 40, "{lost} lost");
+        for n in 0..40 {
+            let got = again.get("t", 0, n, 1, 100, &|_| true);
+            let view = crate::protocol::message::MessageView::parse_checked(&got.records[0]).unwrap();
+            assert_eq!(view.queue_offset(), n, "{lost} lost");
+            let found = again.query("t", &format!("k{n}"), 64, 0, i64::MAX);
+            assert_eq!(found.records.len(), 1, "{lost} lost");
+        }
+    }
+}
+
+#[test]
+fn store_times_do_not_go_back_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    let last = store.append(&message("t", 0)).unwrap();
+    settle(&store);
+    store.close().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    assert_eq!(store.shared.log.tail(), (last.end as u64, last.store_timestamp));
+    assert_eq!(store.shared.checkpoint.get().confirm_phy_offset, last.offset);
+}

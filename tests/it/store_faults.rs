@@ -1,0 +1,238 @@
+//! What the world does to a store: a killed process, a full disk, an inspector looking on.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rmq::store::cursor::MessageCursor;
+use rmq::store::reader::{QueueName, StoreReader};
+use rmq::store::{AppendError, Durability, Error, FlushDiskType, MessageStore, StoreConfig};
+
+use crate::store_life::{SEGMENT, bodies, config, message, settled};
+
+/// Names the store that the child of [`nothing_acknowledged_is_lost_by_a_killed_process`] fills.
+const CHILD: &str = "RMQ_TEST_CHILD_STORE";
+
+fn body(n: usize) -> String {
+    format!("{n:06}").repeat(30)
+}
+
+/// Not a test of its own: appends for ever when the environment names a store, and prints what it may acknowledge.
+#[test]
+fn child_that_appends_until_it_is_killed() {
+    let Some(root) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let flush_disk_type = match root.to_string_lossy().ends_with("sync") {
+        true => FlushDiskType::SyncFlush,
+        false => FlushDiskType::AsyncFlush,
+    };
+    let store = MessageStore::open(StoreConfig {
+        flush_disk_type,
+        ..config(Path::new(&root))
+    })
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for n in 0.. {
+        let appended = store
+            .append(&message("t", 0, body(n), &format!("KEYS\u{1}k{n}\u{2}")))
+            .unwrap();
+        assert_eq!(runtime.block_on(store.durable(&appended, true)), Durability::Done);
+        #[allow(clippy::print_stdout)]
+        {
+            println!("acknowledged {n}");
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_killed_process() {
+    for (mode, count) in [("async", 3000), ("sync", 100)] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join(mode);
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "store_faults::child_that_appends_until_it_is_killed",
+                "--nocapture",
+            ])
+            .env(CHILD, &root)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut last = None;
+        let mut take = |line: std::io::Result<String>| {
+            let line = line.unwrap();
+            if let Some(n) = line.split("acknowledged ").nth(1) {
+                last = n.trim().parse::<usize>().ok().or(last);
+            }
+        };
+        for line in lines.by_ref().take(count) {
+            take(line);
+        }
+        // A running store is locked, and can be looked at all the same.
+        let error = MessageStore::open(config(&root)).unwrap_err();
+        assert!(matches!(error, Error::Locked { .. }), "{error}");
+        let reader = StoreReader::with_config(config(&root)).unwrap();
+        assert_eq!(
+            reader.holder().is_some(),
+            std::fs::read("/proc/locks").is_ok_and(|l| !l.is_empty())
+        );
+        assert!(
+            MessageCursor::new(reader.commit_log().unwrap(), 0)
+                .take(50)
+                .all(|step| step.is_ok())
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Lines already in the pipe were acknowledged too; the last one may be cut.
+        for line in lines {
+            take(line);
+        }
+        let last = last.expect("something was acknowledged");
+        let store = MessageStore::open(config(&root)).unwrap();
+        settled(&store);
+        let found = bodies(&store, "t", 0);
+        assert!(found.len() > last, "{} found, {last} acknowledged", found.len());
+        for (n, found) in found.iter().enumerate() {
+            assert_eq!(found, body(n).as_bytes());
+            let by_key = store.query("t", &format!("k{n}"), 64, 0, i64::MAX);
+            assert_eq!(by_key.records.len(), 1, "key k{n}");
+        }
+    }
+}
+
+#[test]
+fn a_live_store_can_be_read_beside_its_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    for n in 0..500 {
+        store
+            .append(&message("t", 0, body(n), "KEYS\u{1}k\u{2}"))
+            .unwrap();
+    }
+    settled(&store);
+    let reader = StoreReader::with_config(config(dir.path())).unwrap();
+    assert_eq!(reader.holder(), Some(std::process::id()));
+    let log = reader.commit_log().unwrap();
+    let whole = MessageCursor::new(&log, 0).take_while(Result::is_ok).count();
+    let fillers = (store.figures().max_offset as u64 / SEGMENT) as usize;
+    assert_eq!(whole, 500 + fillers);
+    let name = QueueName {
+        topic: "t".into(),
+        queue_id: 0,
+    };
+    assert_eq!(reader.queues().unwrap(), [name.clone()]);
+    let queue = reader.consume_queue(&name).unwrap();
+    let entries = rmq::store::cursor::QueueCursor::new(&queue, 0)
+        .take_while(Result::is_ok)
+        .count();
+    assert_eq!(entries, 500);
+    let files = reader.index_files().unwrap();
+    assert_eq!(files.len(), 6);
+    let first = reader.index(&files[0]).unwrap();
+    assert_eq!(first.view().unwrap().header().count, 100);
+    assert!(reader.abort().unwrap().is_some() && reader.checkpoint().unwrap().is_some());
+    assert!(reader.strays().unwrap().is_empty());
+    // The look took no lock and gave none away.
+    assert!(matches!(
+        MessageStore::open(config(dir.path())),
+        Err(Error::Locked { .. })
+    ));
+    store.close().unwrap();
+    assert_eq!(
+        StoreReader::with_config(config(dir.path())).unwrap().holder(),
+        None
+    );
+}
+
+/// A small file system of its own, or `None` where this test may not mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(mib: u32) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
+            .arg(dir.path())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        mounted.then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+fn append_until_refused(store: &MessageStore, count: &mut usize) -> AppendError {
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        match store.append(&message("t", 0, body(*count), "")) {
+            Ok(_) => *count += 1,
+            Err(e) => return e,
+        }
+    }
+    panic!("the disk is not full after {count} messages");
+}
+
+#[test]
+#[allow(clippy::print_stdout)]
+fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
+    let Some(disk) = SmallDisk::mount(4) else {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    };
+    let root = disk.0.path().join("store");
+    let filler = disk.0.path().join("filler");
+    let mut count = 0;
+
+    // The levels are looked at rarely: the segment that cannot be reserved is what stops the writer.
+    let store = MessageStore::open(config(&root)).unwrap();
+    std::fs::write(&filler, vec![1; 3 << 20]).unwrap();
+    let refused = append_until_refused(&store, &mut count);
+    assert!(
+        matches!(&refused, AppendError::CreateFailed(reason) if reason.contains("commitlog")),
+        "{refused:?}"
+    );
+    drop(store);
+
+    // And with the levels: 90 % used refuses writes before that.
+    let watchful = StoreConfig {
+        clean_resource_interval: 20,
+        ..config(&root)
+    };
+    let store = MessageStore::open(watchful.clone()).unwrap();
+    let refused = append_until_refused(&store, &mut count);
+    assert!(
+        matches!(&refused, AppendError::NotWritable(reason) if reason.contains("% full")),
+        "{refused:?}"
+    );
+    std::fs::remove_file(&filler).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while store.append(&message("t", 0, body(count), "")).is_err() {
+        assert!(Instant::now() < until, "writes resume");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    count += 1;
+    settled(&store);
+    store.close().unwrap();
+    let store = MessageStore::open(watchful).unwrap();
+    let found = bodies(&store, "t", 0);
+    assert_eq!(found.len(), count);
+    assert!(
+        found
+            .iter()
+            .enumerate()
+            .all(|(n, found)| found == body(n).as_bytes())
+    );
+}
