@@ -4,6 +4,7 @@ mod broker;
 mod cli;
 mod inspect;
 mod layers;
+mod store_faults;
 mod store_golden;
 mod store_life;
 mod tui;
