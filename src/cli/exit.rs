@@ -195,8 +195,21 @@ impl std::error::Error for Failure {}
 
 impl From<anyhow::Error> for Failure {
     fn from(e: anyhow::Error) -> Self {
-        Self::new(INTERNAL, format!("{e:#}"))
+        Self::new(INTERNAL, chain(&e))
     }
+}
+
+/// An error with its causes on one line; a cause that the text before it quotes already is not repeated.
+pub fn chain(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in e.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            let _ = write!(text, ": {cause}");
+        }
+    }
+    text
 }
 
 impl From<std::io::Error> for Failure {

@@ -163,9 +163,13 @@ fn tell(failure: &Failure, format: Option<Format>) {
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Standalone(args) => Ok(serve::standalone(&args)?),
-        Command::Namesrv(NamesrvCommand::Start(args)) => Ok(serve::namesrv_start(&args)?),
-        Command::Broker(BrokerCommand::Start(args)) => Ok(serve::broker_start(&args)?),
+        Command::Standalone(args) => serve::standalone(&args).map_err(|e| serve::failure(&e)),
+        Command::Namesrv(NamesrvCommand::Start(args)) => {
+            serve::namesrv_start(&args).map_err(|e| serve::failure(&e))
+        }
+        Command::Broker(BrokerCommand::Start(args)) => {
+            serve::broker_start(&args).map_err(|e| serve::failure(&e))
+        }
         Command::Completion { shell } => docs::completion(shell),
         Command::Man { out } => write_man_pages(&out),
         Command::Version => version(&global),

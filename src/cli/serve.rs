@@ -7,10 +7,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::broker::{Broker, Settings};
-use crate::config_file::ConfigFile;
+use super::exit::{self, Failure};
+use crate::broker::{self, Broker, Settings};
+use crate::config_file::{self, ConfigFile};
 use crate::namesrv::{NameServer, NamesrvConfig};
 use crate::telemetry::{self, Destination};
 use crate::{client, tui};
@@ -217,18 +218,23 @@ fn start_log(args: &RoleArgs, settings: &Settings, stderr: bool) -> anyhow::Resu
         .log_dir
         .clone()
         .unwrap_or_else(|| settings.store.store_path_root_dir.join("logs"));
-    let guard = telemetry::start(Destination {
+    telemetry::start(Destination {
         stderr,
         files: Some(&dir),
-    })?;
-    if !settings.unknown.is_empty() {
-        let keys: Vec<&str> = settings.unknown.keys().map(String::as_str).collect();
-        warn!(
-            keys = keys.join(" "),
-            "settings that have no effect here are kept and ignored"
-        );
-    }
-    Ok(guard)
+    })
+}
+
+/// What keeps a role from starting, as the operator sees it: a wrong setting is wrong usage, anything else (a port in
+/// use, a store that cannot be opened) is a condition that is not met.
+pub fn failure(e: &anyhow::Error) -> Failure {
+    let wrong_setting = e.chain().any(|cause| cause.is::<config_file::Error>())
+        || matches!(e.downcast_ref(), Some(broker::Error::Config(_)));
+    let exit = if wrong_setting {
+        exit::USAGE
+    } else {
+        exit::PRECONDITION
+    };
+    Failure::new(exit, exit::chain(e))
 }
 
 fn data_dir(name: &str) -> anyhow::Result<PathBuf> {
