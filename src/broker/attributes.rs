@@ -41,6 +41,17 @@ const ATTRIBUTES: &[Attribute] = &[
     },
 ];
 
+/// What a topic that another broker made asks for and this version does not do, if anything.
+pub fn unsupported(attributes: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+    ATTRIBUTES.iter().filter(|a| !a.changeable).find_map(|attribute| {
+        let (key, value) = attributes.get_key_value(attribute.name)?;
+        match attribute.allowed {
+            Allowed::OneOf(words) if !words.contains(&value.as_str()) => Some((key.as_str(), value.as_str())),
+            _ => None,
+        }
+    })
+}
+
 /// Reads the text of an edit: `+a=1,-b`.
 pub fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut edits = BTreeMap::new();
@@ -123,6 +134,18 @@ mod tests {
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    #[test]
+    fn topics_of_other_kinds_are_noticed() {
+        assert_eq!(
+            unsupported(&map(&[("message.type", "FIFO"), ("queue.type", "SimpleCQ")])),
+            None
+        );
+        assert_eq!(
+            unsupported(&map(&[("cleanup.policy", "COMPACTION")])),
+            Some(("cleanup.policy", "COMPACTION"))
+        );
     }
 
     #[test]

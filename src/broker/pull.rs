@@ -25,6 +25,8 @@ mod forbidden {
 
 /// Longest time a pull is held whatever the client asks.
 const LONGEST_HOLD: Duration = Duration::from_secs(3600);
+/// Pause before a held pull looks for the successor of a deleted queue.
+const GONE_PAUSE: Duration = Duration::from_millis(100);
 /// A reader this many messages behind the end may have to wait for the disk.
 const FAR_BEHIND: i64 = 10_000;
 
@@ -107,7 +109,7 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
     peer: &Peer,
     header: PullMessage,
 ) -> Handled<R> {
-    let allowed = match broker.check_pull(peer, &header) {
+    let mut allowed = match broker.check_pull(peer, &header) {
         Ok(allowed) => allowed,
         Err(no) => return no.into(),
     };
@@ -125,6 +127,13 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
     let mut offset = header.queue_offset;
     let (mut held, mut over) = (false, until.is_none());
     loop {
+        if held {
+            // Topic, group or permissions may have changed meanwhile.
+            allowed = match broker.check_pull(peer, &header) {
+                Ok(allowed) => allowed,
+                Err(no) => return no.into(),
+            };
+        }
         if let Some(reset) = broker.offsets.take_reset(group, topic, queue_id) {
             return Ok(broker.answer_pull(&header, &allowed, Outcome::Reset(reset)));
         }
@@ -150,8 +159,9 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
         let until = until.unwrap_or_else(Instant::now);
         tokio::select! {
             rung = bell.changed() => if rung.is_err() {
-                // The queue is gone; what remains is the deadline.
-                tokio::time::sleep_until(until.into()).await;
+                // The queue was deleted. A topic of the name may come back, with another bell.
+                tokio::time::sleep(GONE_PAUSE).await;
+                bell = broker.store.bell(topic, queue_id);
             },
             () = tokio::time::sleep_until(until.into()) => {}
             () = peer.draining() => {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::{Broker, now_ms};
-use crate::protocol::Json;
 use crate::protocol::body::RuntimeInfo;
 use crate::protocol::model::{VERSION, VERSION_NAME};
 use crate::protocol::requests::GetBrokerRuntimeInfo;
-use crate::remoting::{Answer, Handled, Peer};
+use crate::protocol::{Json, codes};
+use crate::remoting::{Answer, Handled, Peer, Refusal};
 
 /// Keys of figures that a broker without request queues, timer and transient pool has as 0.
 const ALWAYS_ZERO: &[&str] = &[
@@ -44,9 +44,16 @@ pub async fn get(
 ) -> Handled<GetBrokerRuntimeInfo> {
     // The disk is asked for its free space, which may block.
     let owner = broker.clone();
-    let entries = tokio::task::spawn_blocking(move || owner.runtime_info()).await;
+    let entries = tokio::task::spawn_blocking(move || owner.runtime_info())
+        .await
+        .map_err(|e| {
+            Refusal::new(
+                codes::SYSTEM_ERROR,
+                format!("gathering the figures was aborted: {e}"),
+            )
+        })?;
     let mut body = RuntimeInfo::default();
-    body.table.extend(entries.unwrap_or_default());
+    body.table.extend(entries);
     Ok(Answer::ok((), Json::new(body)))
 }
 

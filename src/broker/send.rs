@@ -1,5 +1,9 @@
 //! Sends (10, 310, 320): the checks in Java's order, then one append. Nothing is awaited before the append, so
 //! that messages of one connection are stored in the order they came.
+//!
+//! There is no queue of waiting sends, so Java's `[TIMEOUT_CLEAN_QUEUE]` (a send that waited longer than
+//! `waitTimeMillsInSendQueue` for a thread) has no counterpart here. Flow control shows as `[PC_SYNCHRONIZED]`, when
+//! an append has held the lock for too long; such a send was not stored.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -7,7 +11,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 
 use super::topics::{Topics, group_of_retry};
-use super::{Broker, FAQ, now_ms};
+use super::{Broker, FAQ, attributes, now_ms};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
 use crate::protocol::message_id::offset_id;
@@ -243,6 +247,10 @@ impl Broker {
             Some(found) => found,
             None => self.make_topic(peer, header)?,
         };
+        if let Some((key, value)) = attributes::unsupported(&found.attributes) {
+            let remark = format!("topic[{topic}] has {key}={value}, which this version does not support");
+            return Err(illegal(remark));
+        }
         if config.rmq_check_write_perm && !found.perm.writable() {
             let remark = format!("the topic[{topic}] sending message is forbidden");
             return Err(Refusal::new(codes::NO_PERMISSION, remark));

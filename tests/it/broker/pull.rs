@@ -355,3 +355,24 @@ async fn lite_pulls_can_be_switched_off() {
     assert_eq!(client.ask(header, ()).await.code, codes::NO_PERMISSION);
     broker.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_pull_outlives_its_topics_death_and_return() {
+    let broker = TestBroker::start().await;
+    let (consumer, admin) = (broker.client().await, broker.client().await);
+    admin.create_topic("t", 1).await;
+    let gone = hold(&consumer, held("t", 0, "*", 300)).await;
+    admin.ok(DeleteTopicInBroker { topic: "t".into() }, ()).await;
+    assert_eq!(gone.await.code, codes::TOPIC_NOT_EXIST);
+
+    admin.create_topic("t", 1).await;
+    let waiting = hold(&consumer, held("t", 0, "*", 30_000)).await;
+    admin.create_topic_with("t", 1, 1, Perm::WRITE).await;
+    admin.send("t", 0, "", "not to be read").await;
+    let answer = waiting.await;
+    assert_eq!(
+        (answer.code, answer.remark.as_str()),
+        (16, "the topic[t] pulling message is forbidden")
+    );
+    broker.stop().await;
+}

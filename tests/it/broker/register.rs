@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use rmq::broker::BrokerConfig;
 use rmq::namesrv::{NameServer, NamesrvConfig};
-use rmq::protocol::Text;
+use rmq::protocol::body::{CreateTopicList, TopicConfig};
 use rmq::protocol::model::Perm;
 use rmq::protocol::requests::*;
+use rmq::protocol::{Json, Text};
 
 use super::support::*;
 
@@ -131,6 +132,32 @@ async fn listed_topics_become_ordered() {
     client.ok(UpdateBrokerConfig, update).await;
     eventually(async || client.topic("ordered").await.order).await;
     assert!(!client.topic("other").await.order);
+    broker.stop().await;
+    names.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_topics_than_fit_a_frame_are_registered_in_parts() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    // Java's shape takes some 350 bytes for each: well beyond the size at which a registration is split.
+    let many: Vec<TopicConfig> = (0..16_000)
+        .map(|i| TopicConfig {
+            topic_name: format!("t{i:0>99}"),
+            ..TopicConfig::default()
+        })
+        .collect();
+    let last = many[many.len() - 1].topic_name.clone();
+    let list = CreateTopicList {
+        topic_config_list: many,
+    };
+    client.ok(UpdateAndCreateTopicList, Json::new(list)).await;
+    let names = Names::start().await;
+    client
+        .ok(UpdateBrokerConfig, Text(format!("namesrvAddr={}", names.addr())))
+        .await;
+    eventually(async || names.topics().await.len() > 16_000).await;
+    assert_eq!(names.perm(&last).await, Some(Perm::READ_WRITE));
     broker.stop().await;
     names.server.stop().await;
 }
