@@ -20,7 +20,7 @@ public final class DumpAll {
     }
 
     @SuppressWarnings("deprecation")
-    private static int run(String[] args) throws Exception {
+    static int run(String[] args) throws Exception {
         if (args.length < 2) {
             throw new IllegalArgumentException("usage: DumpAll NAMESRV TOPIC [group=]");
         }

@@ -30,17 +30,21 @@ final class Options {
 
     /** Runs and exits: 2 for bad arguments, 1 for an exception. The threads of a client outlive main, so it must exit. */
     static void main(String[] args, Program program) {
-        int code;
-        try {
-            code = program.run(args);
-        } catch (IllegalArgumentException e) {
-            System.err.println(e.getMessage());
-            code = 2;
-        } catch (Throwable e) {
-            e.printStackTrace();
-            code = 1;
-        }
+        int code = code(args, program);
         System.out.flush();
         System.exit(code);
+    }
+
+    /** Runs and returns the exit code. */
+    static int code(String[] args, Program program) {
+        try {
+            return program.run(args);
+        } catch (IllegalArgumentException e) {
+            System.err.println(e.getMessage());
+            return 2;
+        } catch (Throwable e) {
+            e.printStackTrace();
+            return 1;
+        }
     }
 }

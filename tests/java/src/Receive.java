@@ -22,7 +22,7 @@ public final class Receive {
         Options.main(args, Receive::run);
     }
 
-    private static int run(String[] args) throws Exception {
+    static int run(String[] args) throws Exception {
         if (args.length < 5) {
             throw new IllegalArgumentException("usage: Receive NAMESRV TOPIC GROUP COUNT TIMEOUT_S [tag= linger= retry=]");
         }
@@ -40,6 +40,8 @@ public final class Receive {
         consumer.setInstanceName("receive-" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(args[1], options.text("tag", "*"));
+        // The last message is counted before the client notes that it was consumed.
+        consumer.setAwaitTerminationMillisWhenShutdown(5000);
         consumer.setConsumeThreadMin(1);
         consumer.setConsumeThreadMax(1);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -15,16 +16,17 @@ import org.apache.rocketmq.remoting.protocol.LanguageCode;
  * order of i, its columns separated by tabs: i status msgId offsetMsgId queueId queueOffset.
  *
  * Options: first=0, size=64 (bytes of body), queue=-1 (-1 is round robin over the queues in order of broker and id),
- * group=PG_INTEROP, timeout=10000 (ms), level=0 (delay level), compress=4096 (bodies above are compressed).
+ * group=PG_INTEROP, timeout=10000 (ms), level=0 (delay level), compress=4096 (bodies above are compressed), batch=1 (so many
+ * messages go out in one request, all to the queue of its first one), stop=0 (1: end at the first failure).
  */
 public final class Send {
     public static void main(String[] args) {
         Options.main(args, Send::run);
     }
 
-    private static int run(String[] args) throws Exception {
+    static int run(String[] args) throws Exception {
         if (args.length < 3) {
-            throw new IllegalArgumentException("usage: Send NAMESRV TOPIC COUNT [first= size= queue= group= timeout= level= compress=]");
+            throw new IllegalArgumentException("usage: Send NAMESRV TOPIC COUNT [first= size= queue= group= timeout= level= compress= batch= stop=]");
         }
         String topic = args[1];
         int count = Integer.parseInt(args[2]);
@@ -33,6 +35,8 @@ public final class Send {
         int size = options.number("size", 64);
         int queue = options.number("queue", -1);
         int level = options.number("level", 0);
+        int batch = options.number("batch", 1);
+        boolean stop = options.number("stop", 0) != 0;
 
         DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "PG_INTEROP"));
         producer.setNamesrvAddr(args[0]);
@@ -43,31 +47,36 @@ public final class Send {
         producer.start();
         int failed = 0;
         List<MessageQueue> queues = null;
-        for (int i = first; i < first + count; i++) {
-            Message message = new Message(topic, tag(i), body(i, size));
-            message.setKeys(Arrays.asList("K-" + i, "shared-" + i % 10));
-            message.putUserProperty("seq", Integer.toString(i));
-            if (level > 0) {
-                message.setDelayTimeLevel(level);
+        for (int i = first; i < first + count; i += batch) {
+            List<Message> messages = new ArrayList<>();
+            for (int k = i; k < Math.min(i + batch, first + count); k++) {
+                messages.add(message(topic, k, size, level));
             }
             try {
-                SendResult result;
                 if (queues == null) {
                     queues = queues(producer, topic);
                 }
+                SendResult result;
                 if (queues.isEmpty()) { // the topic does not exist yet: this send makes it
                     queues = null;
-                    result = producer.send(message);
-                } else if (queue >= 0) {
-                    result = producer.send(message, new MessageQueue(topic, queues.get(0).getBrokerName(), queue));
+                    result = batch == 1 ? producer.send(messages.get(0)) : producer.send(messages);
                 } else {
-                    result = producer.send(message, queues.get(i % queues.size()));
+                    MessageQueue to = queue >= 0
+                        ? new MessageQueue(topic, queues.get(0).getBrokerName(), queue) : queues.get(i % queues.size());
+                    result = batch == 1 ? producer.send(messages.get(0), to) : producer.send(messages, to);
                 }
-                System.out.println(i + "\t" + result.getSendStatus() + "\t" + result.getMsgId() + "\t"
-                    + result.getOffsetMsgId() + "\t" + result.getMessageQueue().getQueueId() + "\t" + result.getQueueOffset());
+                String[] ids = result.getMsgId().split(",");
+                String[] offsetIds = result.getOffsetMsgId().split(",");
+                for (int k = 0; k < messages.size(); k++) {
+                    System.out.println(i + k + "\t" + result.getSendStatus() + "\t" + ids[k] + "\t" + offsetIds[k] + "\t"
+                        + result.getMessageQueue().getQueueId() + "\t" + (result.getQueueOffset() + k));
+                }
             } catch (Exception e) {
                 failed++;
                 System.out.println(i + "\tFAILED\t" + e.toString().replaceAll("\\s+", " "));
+                if (stop) {
+                    break;
+                }
             }
         }
         producer.shutdown();
@@ -83,6 +92,16 @@ public final class Send {
         } catch (Exception unknown) {
             return List.of();
         }
+    }
+
+    private static Message message(String topic, int i, int size, int level) {
+        Message message = new Message(topic, tag(i), body(i, size));
+        message.setKeys(Arrays.asList("K-" + i, "shared-" + i % 10));
+        message.putUserProperty("seq", Integer.toString(i));
+        if (level > 0) {
+            message.setDelayTimeLevel(level);
+        }
+        return message;
     }
 
     private static String tag(int i) {
