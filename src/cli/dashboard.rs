@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::exit::Failure;
-use super::session::Session;
+use super::session::{Global, Session};
 use super::time;
-use crate::tui::{self, app::Screen};
+use crate::tui;
+use crate::tui::app::{INTERVALS, Screen};
 
 /// `rmq tui`
 #[derive(Debug, Clone, Args)]
@@ -28,7 +29,13 @@ pub struct TuiArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    time::parse_duration(text).map_err(|e| e.to_string())
+    let interval = time::parse_duration(text)?;
+    let (least, most) = INTERVALS;
+    if (least..=most).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("an interval is from 500ms to 1h".into())
+    }
 }
 
 fn screen(text: &str) -> Result<Screen, String> {
@@ -40,21 +47,39 @@ fn screen(text: &str) -> Result<Screen, String> {
     }
 }
 
+/// Limit of one dial: a console that waits longer shows nothing new meanwhile.
+const CONNECT: Duration = Duration::from_secs(1);
+
 /// Shows the dashboard until it is left.
-pub async fn run(session: &Session, args: TuiArgs, no_color: bool) -> Result<(), Failure> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+pub fn run(global: &Global, args: TuiArgs) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(
             Failure::usage("the dashboard needs a terminal on standard input and output")
                 .hint("rmq cluster list --watch"),
         );
     }
+    let session = Session::adjusted(global, |options| {
+        options.connect_timeout = CONNECT;
+        // No screen has an action that changes anything, and no defect of a screen may become one.
+        options.read_only = true;
+        // Lines about requests would land on the screen.
+        options.observer = None;
+    })?;
     let options = tui::Options {
         interval: args.interval,
         read_only: args.read_only || session.read_only,
-        no_color,
+        no_color: global.no_color,
         ascii: args.ascii,
+        utc: global.utc,
         screen: args.screen,
         context: session.context.clone().unwrap_or_default(),
     };
-    Ok(tui::run(session.client.clone(), options).await?)
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let left = runtime.block_on(tui::run(session.client, options));
+    // Calls that hang must not hold up the end.
+    runtime.shutdown_background();
+    Ok(left?)
 }

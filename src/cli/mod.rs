@@ -180,9 +180,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Broker(BrokerCommand::Ask(command)) => {
             ask(&global, async |session| broker::run(session, command).await)
         }
-        Command::Tui(args) => ask(&global, async |session| {
-            dashboard::run(session, args, global.no_color).await
-        }),
+        Command::Tui(args) => dashboard::run(&global, args),
         Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
         Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
         Command::Group(command) => ask(&global, async |session| group::run(session, command).await),

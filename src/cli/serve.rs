@@ -181,6 +181,8 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
 async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let options = client::Options {
         name_servers: vec![namesrv],
+        connect_timeout: std::time::Duration::from_secs(1),
+        read_only: true,
         ..client::Options::default()
     };
     let console = tui::Options {

@@ -135,6 +135,11 @@ pub struct Session {
 impl Session {
     /// Resolves flags against environment and configuration.
     pub fn new(global: &Global) -> Result<Self, Failure> {
+        Self::adjusted(global, |_| {})
+    }
+
+    /// The same, with a last word on how the client behaves.
+    pub fn adjusted(global: &Global, adjust: impl FnOnce(&mut Options)) -> Result<Self, Failure> {
         let config = context::load(global.config.as_deref())?;
         let name = global.context.clone().or_else(|| config.current.clone());
         let context = match &name {
@@ -171,7 +176,7 @@ impl Session {
         let mut rules = global.broker_map.clone();
         rules.extend(chosen.address_rules()?);
         let read_only = chosen.read_only;
-        let client = Client::new(Options {
+        let mut options = Options {
             name_servers: name_servers.clone(),
             timeout,
             parallel: global.parallel.max(1),
@@ -179,7 +184,9 @@ impl Session {
             read_only: read_only || global.dry_run,
             observer: (global.verbose > 0).then(|| Box::new(super::trace) as _),
             ..Options::default()
-        });
+        };
+        adjust(&mut options);
+        let client = Client::new(options);
         let no_color = global.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let width = Printer::terminal_width();
         let session = Self {

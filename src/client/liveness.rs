@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(
             silent(500, &up),
             Beat::Silent {
-                out_from: S * 0,
+                out_from: Duration::ZERO,
                 out_to: S * 5
             }
         );

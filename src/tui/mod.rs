@@ -46,6 +46,8 @@ pub struct Options {
     pub no_color: bool,
     /// Only ASCII signs of our own.
     pub ascii: bool,
+    /// Times in UTC instead of local time.
+    pub utc: bool,
     /// First screen.
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
@@ -59,6 +61,7 @@ impl Default for Options {
             read_only: false,
             no_color: false,
             ascii: false,
+            utc: false,
             screen: app::Screen::Overview,
             context: String::new(),
         }
@@ -83,7 +86,11 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
         read_only: options.read_only || client.is_read_only(),
         colour: !options.no_color && colour_wanted(),
         ascii: options.ascii,
-        zone: jiff::tz::TimeZone::system(),
+        zone: if options.utc {
+            jiff::tz::TimeZone::UTC
+        } else {
+            jiff::tz::TimeZone::system()
+        },
     };
     let interval = settings.interval;
     let mut app = App::new(settings, client.name_servers().to_vec(), options.screen, now_ms());

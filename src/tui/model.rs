@@ -26,6 +26,8 @@ const SERIES_MAX: usize = 2000;
 /// Window of the lag trend.
 pub const SLOPE_WINDOW_MS: u64 = 60_000;
 
+/// Topics of one broker by name.
+pub type NamedTopics = Vec<(String, TopicOnBroker)>;
 /// An answer or the reason why there is none.
 pub type Answer<T> = Result<T, String>;
 
@@ -70,7 +72,7 @@ pub enum BrokerTold {
     /// Its replication.
     Ha(Answer<HaState>),
     /// Its topics by name, and the version of its table.
-    Topics(Answer<(Vec<(String, TopicOnBroker)>, Option<DataVersion>)>),
+    Topics(Answer<(NamedTopics, Option<DataVersion>)>),
     /// Messages a second stored in one topic.
     TopicRate(String, Answer<f64>),
     /// Positions of all groups.
@@ -89,7 +91,7 @@ pub struct Total {
 /// What is remembered of one broker beside the snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Parts {
-    topics: Seen<Vec<(String, TopicOnBroker)>>,
+    topics: Seen<NamedTopics>,
     rates: BTreeMap<String, Seen<f64>>,
     lag: Seen<Vec<GroupLag>>,
     listed_ms: i64,
@@ -535,7 +537,7 @@ impl Model {
     }
 
     /// Topics of one broker.
-    pub fn topics_of(&self, id: &BrokerId) -> Option<&Seen<Vec<(String, TopicOnBroker)>>> {
+    pub fn topics_of(&self, id: &BrokerId) -> Option<&Seen<NamedTopics>> {
         self.parts.get(id).map(|p| &p.topics)
     }
 
@@ -729,8 +731,8 @@ mod tests {
         #[test]
         fn order_and_repetition_do_not_matter(order in Just((0..12usize).chain(0..12).collect::<Vec<_>>()).prop_shuffle()) {
             let updates: Vec<Update> = (0..12)
-                .map(|i| {
-                    let at = 2000 + i64::try_from(i).unwrap() * 10;
+                .map(|i: i64| {
+                    let at = 2000 + i * 10;
                     match i % 4 {
                         0 => runtime("a", Ok(at), at),
                         1 => runtime("b", Err(format!("failed {at}")), at),

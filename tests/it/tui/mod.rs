@@ -2,6 +2,7 @@
 
 mod fixture;
 mod polling;
+mod program;
 mod screens;
 mod servers;
 mod state;
