@@ -192,7 +192,10 @@ pub fn failure(broker: &BrokerState) -> Option<Failure> {
             broker.broker, broker.addr
         ),
     )
-    .hint("rmq broker describe NAME; a container's address is mapped with --broker-map FROM=TO");
+    .hint(format!(
+        "rmq broker describe {}; a container's address is mapped with --broker-map FROM=TO",
+        broker.broker.name
+    ));
     failure.target = Some(format!("{} {addr}", broker.broker));
     failure.request = Some("GET_BROKER_RUNTIME_INFO".into());
     Some(failure)

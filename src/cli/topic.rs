@@ -112,8 +112,16 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
     let mut servers: BTreeSet<String> = info.broker_addr_table.keys().cloned().collect();
     servers.extend(info.cluster_addr_table.keys().cloned());
     let mut topics: BTreeMap<String, Vec<(String, TopicConfig)>> = BTreeMap::new();
-    if scope.brokers.is_empty() {
-        topics.extend(names?.into_iter().map(|name| (name, Vec::new())));
+    match names {
+        Ok(names) if scope.brokers.is_empty() => {
+            topics.extend(names.into_iter().map(|name| (name, Vec::new())));
+        }
+        // A name server may refuse its lists; what the brokers have is shown all the same.
+        Err(e) if session.printer.format != Format::Name && !e.is_unreachable() => {
+            session.warn(&format!("the list of the name server is missing: {}", e.reason()));
+        }
+        Err(e) => return Err(Failure::from(e)),
+        Ok(_) => {}
     }
     let mut listing = Listing::new(
         "TopicList",

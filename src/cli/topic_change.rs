@@ -129,7 +129,12 @@ async fn check_name(session: &Session, name: &str, force_system: bool) -> Result
     if force_system {
         return Ok(());
     }
-    let servers = session.client.server_names().await?;
+    let servers = match session.client.server_names().await {
+        Ok(names) => names,
+        Err(e) if e.is_unreachable() => return Err(Failure::from(e)),
+        // A name server may refuse its lists; the built-in names are known without it.
+        Err(_) => BTreeSet::new(),
+    };
     if kind(name, &servers) == TopicKind::System {
         return Err(Failure::new(
             exit::PRECONDITION,
@@ -147,6 +152,34 @@ struct Write {
     after: TopicConfig,
     /// How many plan steps belong to it.
     steps: usize,
+}
+
+/// A broker that could not be read: it is not changed, and has its row all the same.
+struct Unread {
+    broker: BrokerAt,
+    failure: Failure,
+}
+
+/// Adds what cannot be done to a plan; without anything that can be done, that is the failure.
+fn mention(plan: &mut Plan, unread: &[Unread], possible: bool) -> Result<(), Failure> {
+    if !possible && !unread.is_empty() {
+        let failures: Vec<Failure> = unread.iter().map(|u| u.failure.clone()).collect();
+        Failure::over(&failures, false)?;
+    }
+    for one in unread {
+        let server = one.broker.server();
+        plan.impact.push(format!(
+            "{server} cannot be read and stays as it is: {}",
+            one.failure.line()
+        ));
+        plan.steps.push(Step {
+            target: server.to_string(),
+            field: "topic".into(),
+            before: "unknown".into(),
+            after: "unchanged".into(),
+        });
+    }
+    Ok(())
 }
 
 /// `rmq topic create`
@@ -172,10 +205,15 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     }
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let mut there = Vec::new();
+    let (mut there, mut absent, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for (broker, answer) in configs(session, &brokers, &args.name).await {
-        if answer?.is_some() {
-            there.push(broker.id.name);
+        match answer {
+            Ok(Some(_)) => there.push(broker.id.name),
+            Ok(None) => absent.push(broker),
+            Err(e) => unread.push(Unread {
+                broker,
+                failure: Failure::from(&e),
+            }),
         }
     }
     if !there.is_empty() {
@@ -193,7 +231,7 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         steps: Vec::new(),
         impact: vec![format!(
             "{write} write and {read} read queues on each of {} brokers",
-            brokers.len()
+            absent.len()
         )],
     };
     let described = format!(
@@ -208,7 +246,7 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
             .collect::<String>()
     );
     let mut writes = Vec::new();
-    for broker in brokers {
+    for broker in absent {
         plan.steps.push(Step {
             target: broker.server().to_string(),
             field: "topic".into(),
@@ -227,7 +265,8 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         args.name,
         quoted(&plan.cluster)
     );
-    carry_out(session, plan, writes, &args.name, undo).await
+    mention(&mut plan, &unread, !writes.is_empty())?;
+    carry_out(session, plan, writes, unread, &args.name, undo).await
 }
 
 /// `rmq topic update`
@@ -262,12 +301,18 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
         steps: Vec::new(),
         impact: Vec::new(),
     };
-    let (mut writes, mut undo, mut found) = (Vec::new(), Vec::new(), 0);
+    let (mut writes, mut undo, mut unread, mut found) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (broker, answer) in configs(session, &brokers, &args.name).await {
-        // A broker that cannot be read cannot be changed safely, and a change of the others alone is not what was
-        // asked for: name the broker and stop before anything is written.
-        let Some((before, source)) = answer? else {
-            continue;
+        let (before, source) = match answer {
+            Ok(Some(config)) => config,
+            Ok(None) => continue,
+            Err(e) => {
+                unread.push(Unread {
+                    broker,
+                    failure: Failure::from(&e),
+                });
+                continue;
+            }
         };
         found += 1;
         if source == ConfigSource::Route {
@@ -298,15 +343,16 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
             after,
         });
     }
+    mention(&mut plan, &unread, found > 0)?;
     if found == 0 {
         let searched = format!("{} brokers of cluster {}", brokers.len(), plan.cluster);
         return Err(not_found(session, &args.name, searched).await);
     }
-    if writes.is_empty() {
+    if writes.is_empty() && unread.is_empty() {
         session.note("nothing to change");
         return Ok(());
     }
-    carry_out(session, plan, writes, &args.name, undo.join(" && ")).await
+    carry_out(session, plan, writes, unread, &args.name, undo.join(" && ")).await
 }
 
 /// Raises the class of a plan, adds its impact, and refuses what hides messages.
@@ -406,6 +452,7 @@ async fn carry_out(
     session: &Session,
     plan: Plan,
     writes: Vec<Write>,
+    unread: Vec<Unread>,
     name: &str,
     undo: String,
 ) -> Result<(), Failure> {
@@ -447,6 +494,7 @@ async fn carry_out(
             }
         }
     }
+    outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
     change::report(session, &plan, outcomes, Some(undo))
 }
 
@@ -547,10 +595,15 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
     let name = args.name.as_str();
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let mut targets = Vec::new();
+    let (mut targets, mut unread) = (Vec::new(), Vec::new());
     for (broker, answer) in configs(session, &brokers, name).await {
-        if let Some((config, _)) = answer? {
-            targets.push((broker, config));
+        match answer {
+            Ok(Some((config, _))) => targets.push((broker, config)),
+            Ok(None) => {}
+            Err(e) => unread.push(Unread {
+                broker,
+                failure: Failure::from(&e),
+            }),
         }
     }
     let cluster = cluster_of(&brokers);
@@ -566,7 +619,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         })
         .map(|(addr, _)| addr.clone())
         .collect();
-    if targets.is_empty() && routed.is_empty() {
+    if targets.is_empty() && routed.is_empty() && unread.is_empty() {
         let searched = format!("{} brokers of cluster {cluster}", brokers.len());
         return Err(not_found(session, name, searched).await);
     }
@@ -614,6 +667,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             after: "absent".into(),
         });
     }
+    mention(&mut plan, &unread, !targets.is_empty())?;
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);
@@ -649,7 +703,12 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             }
         })
         .await;
-    let outcomes = on_brokers.into_iter().chain(on_name_servers).collect();
+    let not_read = unread.into_iter().map(|u| Outcome::Failed(u.failure));
+    let outcomes = on_brokers
+        .into_iter()
+        .chain(on_name_servers)
+        .chain(not_read)
+        .collect();
     change::report(session, &plan, outcomes, None)
 }
 

@@ -20,8 +20,18 @@ const REGISTER_PERIOD_MS: std::ops::RangeInclusive<u64> = 10_000..=60_000;
 impl Client {
     /// Runtime numbers of a broker.
     pub async fn broker_runtime(&self, broker: &Server, deadline: Deadline) -> Result<RuntimeInfo, Error> {
-        let (_, info) = self.call(broker, &GetBrokerRuntimeInfo, (), deadline).await?;
-        Ok(RuntimeInfo::parse(info.value.table))
+        match self.call(broker, &GetBrokerRuntimeInfo, (), deadline).await {
+            Ok((_, info)) => Ok(RuntimeInfo::parse(info.value.table)),
+            // In its first second a Java broker has no sample to compute rates from (`StoreStatsService.getPutTps`):
+            // it is there, its numbers are not.
+            Err(e)
+                if e.remote_code() == Some(codes::SYSTEM_ERROR)
+                    && e.to_string().contains("NoSuchElementException") =>
+            {
+                Ok(RuntimeInfo::default())
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Configuration of a broker.
