@@ -3,6 +3,7 @@
 mod docs;
 mod fakes;
 mod life;
+mod prompt;
 mod refusals;
 
 use std::net::SocketAddr;
