@@ -128,7 +128,7 @@ fn a_live_store_can_be_read_beside_its_broker() {
         topic: "t".into(),
         queue_id: 0,
     };
-    assert_eq!(reader.queues().unwrap(), [name.clone()]);
+    assert_eq!(reader.queues().unwrap(), std::slice::from_ref(&name));
     let queue = reader.consume_queue(&name).unwrap();
     let entries = rmq::store::cursor::QueueCursor::new(&queue, 0)
         .take_while(Result::is_ok)
