@@ -137,9 +137,12 @@ fn our_broker_under_the_java_name_server() {
     let (dir, ports) = (scratch(), Block::take());
     let namesrv = local(ports.namesrv());
     let mut session = Session::start(peers, dir.path());
+    let mut second = Session::start(peers, &dir.path().join("second"));
     let _server = peers.namesrv(dir.path(), ports.namesrv());
-    let settings = java::broker_settings(dir.path(), &namesrv, ports.broker());
-    let mut broker = rmq::broker(dir.path(), &namesrv, &settings);
+    // A name server that is down costs nothing: not the start, not a new topic's registration, not the stop.
+    let both = format!("{};{namesrv}", local(ports.dead()));
+    let settings = java::broker_settings(dir.path(), &both, ports.broker());
+    let mut broker = rmq::broker(dir.path(), &both, &settings);
 
     let clusters = session.mqadmin(&namesrv, &["clusterList"]).ok();
     let rows = text::rows(&clusters.out);
@@ -188,6 +191,8 @@ fn our_broker_under_the_java_name_server() {
         (40..50).map(|i| format!("K-{i} shared-{}", i % 10)).collect()
     );
 
+    online_consumers(&mut session, &mut second, &namesrv, &local(ports.broker()));
+
     // A clean stop takes the broker out of the route at once, and is quick.
     let (status, took) = broker.process.terminate(Duration::from_secs(10));
     assert!(status.success(), "{status}: {}", broker.process.output());
@@ -197,4 +202,48 @@ fn our_broker_under_the_java_name_server() {
         Duration::from_secs(3),
         || !wire::is_registered(&namesrv, "broker-a"),
     );
+}
+
+/// What the tool says of a group whose consumer is online, and how a message reaches it.
+fn online_consumers(session: &mut Session, second: &mut Session, namesrv: &str, broker: &str) {
+    let consumers = |wanted: usize| {
+        wait::until_true(&format!("{wanted} consumers"), Duration::from_secs(10), || {
+            let answer = wire::ask(broker, 38, serde_json::json!({"consumerGroup": "CG_TWO"}));
+            answer.is_ok_and(|a| String::from_utf8_lossy(&a.body).matches("receive-").count() == wanted)
+        });
+    };
+    // The 50 messages that are there, and ten more later.
+    let mut first = second.begin(&["Receive", namesrv, "AutoMade", "CG_TWO", "60", "30"]);
+    first.wait_for_lines(50);
+    consumers(1);
+    let connection = session
+        .mqadmin(namesrv, &["consumerConnection", "-g", "CG_TWO"])
+        .ok();
+    assert_eq!(
+        text::value(&connection.out, "ConsumeType"),
+        Some("CONSUME_PASSIVELY")
+    );
+    assert_eq!(text::value(&connection.out, "MessageModel"), Some("CLUSTERING"));
+    assert_eq!(
+        text::value(&connection.out, "ConsumeFromWhere"),
+        Some("CONSUME_FROM_FIRST_OFFSET")
+    );
+    let rows = text::rows(&connection.out);
+    let client = &rows[0];
+    assert!(
+        client[0].contains("@receive-") && client[1].starts_with("127.0.0.1:"),
+        "{client:?}"
+    );
+    assert_eq!(client[2..4], ["JAVA", "V5_3_3"]);
+    assert!(
+        rows.contains(&vec!["AutoMade".to_owned(), "*".to_owned()]),
+        "{rows:?}"
+    );
+    let progress = text::rows(&session.mqadmin(namesrv, &["consumerProgress"]).ok().out);
+    let group = progress.iter().find(|row| row[0] == "CG_TWO").expect("the group");
+    assert_eq!(group[1..5], ["1", "V5_3_3", "PUSH", "CLUSTERING"]);
+    session.send(namesrv, "AutoMade", 10, &["first=50"]);
+    let received = first.finish().ok().columns();
+    assert_eq!(keys(&received, 2), expected_keys(60));
+    consumers(0);
 }
