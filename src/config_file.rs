@@ -362,13 +362,22 @@ pub fn save(path: &Path, entries: &Fields) -> Result<(), Error> {
                     c => push_latin(&mut line, c),
                 }
             }
-            text.push_str(&key.replace(['=', ':', ' '], "_"));
+            text.extend(key.chars().map(|c| if is_key_char(c) { c } else { '_' }));
             text.push('=');
             text.push_str(&String::from_utf8_lossy(&line));
             text.push('\n');
         }
     }
     replace(path, text.as_bytes())
+}
+
+/// True for a key that every file form can carry as it is.
+pub fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(is_key_char)
+}
+
+fn is_key_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
 /// A number or flag stays one in TOML when writing it back gives the same text.

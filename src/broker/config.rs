@@ -295,7 +295,15 @@ impl Settings {
     /// These settings with `changes` laid over them; nothing is changed when one does not fit.
     pub fn changed(&self, changes: &Fields) -> Result<Self, ChangeError> {
         let black_list = &self.broker.config_black_list;
-        for (key, _) in changes.iter() {
+        for (key, value) in changes.iter() {
+            // A line break in a key would become another key in the file.
+            if !config_file::is_key(key) {
+                return Err(ChangeError::Value(config_file::Error::Value {
+                    key: key.escape_debug().to_string(),
+                    value: value.to_owned(),
+                    allowed: "for a key: letters, digits, `.`, `_` and `-`".into(),
+                }));
+            }
             if GUARDED.contains(&key) || black_list.split(';').any(|k| k.trim() == key) {
                 return Err(ChangeError::Guarded);
             }
@@ -444,6 +452,10 @@ mod tests {
         for bad in ["brokerConfigPath", "configBlackList", "storePathRootDir"] {
             let refused = settings.changed(&entries(&[(bad, "/tmp/x")]));
             assert!(matches!(refused, Err(ChangeError::Guarded)), "{bad}");
+        }
+        for bad in ["zz\nstorePathRootDir", "zz\rstorePathRootDir", "# zz", ""] {
+            let refused = settings.changed(&entries(&[(bad, "/tmp/x")]));
+            assert!(matches!(refused, Err(ChangeError::Value(_))), "{bad:?}");
         }
         let refused = settings.changed(&entries(&[("traceOn", "false"), ("brokerPermission", "x")]));
         assert!(matches!(refused, Err(ChangeError::Value(_))));
