@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::config::{self, ChangeError, Settings};
+use super::config::{self, ChangeError};
 use super::{Broker, kept_changes, now_ms, suffix};
 use crate::config_file;
 use crate::fields::Fields;
@@ -25,10 +25,17 @@ pub async fn update_config(
     if changes.is_empty() {
         return Ok(Answer::ok((), ()));
     }
-    let next = broker.change_config(peer, &changes)?;
+    broker.change_config(peer, &changes)?;
+    let owner = broker.clone();
     let written = tokio::task::spawn_blocking(move || {
-        let path = next.file.clone().unwrap_or_else(|| kept_changes(&next));
-        config_file::save(&path, &next.file_entries)
+        // One after the other, and each writes the newest state: an older one must not come last.
+        let _writing = owner.config_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = {
+            let settings = owner.settings.lock().unwrap_or_else(PoisonError::into_inner);
+            settings.0.clone()
+        };
+        let path = newest.file.clone().unwrap_or_else(|| kept_changes(&newest));
+        config_file::save(&path, &newest.file_entries)
     });
     match written.await {
         Ok(Ok(())) => Ok(Answer::ok((), ())),
@@ -45,7 +52,7 @@ pub async fn update_config(
 
 impl Broker {
     /// The one function through which settings change at run time.
-    fn change_config(&self, peer: &Peer, changes: &Fields) -> Result<Settings, Refusal> {
+    fn change_config(&self, peer: &Peer, changes: &Fields) -> Result<(), Refusal> {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let next = settings.0.changed(changes).map_err(|e| match e {
             ChangeError::Guarded => Refusal::new(codes::NO_PERMISSION, e.to_string()),
@@ -72,7 +79,7 @@ impl Broker {
         let servers_changed = live.namesrv_addr != old.namesrv_addr;
         self.config.store(Arc::new(live));
         settings.1 = settings.1.next(now_ms());
-        settings.0 = next.clone();
+        settings.0 = next;
         drop(settings);
         if perm_changed {
             self.topics.touch();
@@ -80,7 +87,7 @@ impl Broker {
         if perm_changed || servers_changed {
             self.registrar.wake();
         }
-        Ok(next)
+        Ok(())
     }
 }
 

@@ -205,6 +205,11 @@ impl Groups {
         }
     }
 
+    /// True when subscriptionGroup.json is behind.
+    pub fn is_behind(&self) -> bool {
+        self.file.is_marked()
+    }
+
     /// Writes subscriptionGroup.json if it is behind. Blocks on the disk.
     pub fn save(&self) -> Result<(), tables::Error> {
         self.file.save_if_marked(|| self.table())

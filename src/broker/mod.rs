@@ -101,6 +101,8 @@ fn today() -> jiff::civil::Date {
 pub struct Broker {
     /// What a config query shows, and the version of it. Taken by config requests alone.
     settings: Mutex<(Settings, DataVersion)>,
+    /// Held while a config update is written to its file, by blocking tasks alone.
+    config_file: Mutex<()>,
     /// What the broker runs with.
     config: ArcSwap<BrokerConfig>,
     /// Properties appended to every stored message.
@@ -141,6 +143,10 @@ impl Service for Port {
     }
 
     fn closed(self: Arc<Self>, peer: &Peer) {
+        if self.broker.stopping.is_cancelled() {
+            // Everybody goes, so nobody needs to hear of it; at every close it would be work for all groups.
+            return;
+        }
         let changed = self.broker.clients.disconnected(peer.id());
         self.broker.notify(changed);
     }
@@ -227,6 +233,7 @@ impl Broker {
             suffix: ArcSwap::from_pointee(suffix(&config)),
             config: ArcSwap::from_pointee(config),
             settings: Mutex::new((settings, version)),
+            config_file: Mutex::default(),
             store,
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -306,11 +313,10 @@ impl Broker {
         self.registrar.close();
         let broker = self.clone();
         tokio::task::spawn_blocking(move || {
-            let saved = broker
-                .topics
-                .save_always()
-                .and_then(|()| broker.groups.save_always())
-                .and_then(|()| broker.offsets.save_always());
+            // Each table is written even when another cannot be.
+            let saved = (broker.topics.save_always())
+                .and(broker.groups.save_always())
+                .and(broker.offsets.save_always());
             // The store is closed even when a table could not be written.
             broker.store.close()?;
             saved.map_err(Error::from)
@@ -402,19 +408,29 @@ impl Broker {
             if offsets_due {
                 offsets_at = Instant::now();
             }
+            let offsets_behind = offsets_due && self.offsets.is_behind();
+            if !(self.topics.is_behind() || self.groups.is_behind() || offsets_behind) {
+                continue;
+            }
             let broker = self.clone();
+            // A table that cannot be written keeps none of the others back.
             let written = tokio::task::spawn_blocking(move || {
-                broker.topics.save()?;
-                broker.groups.save()?;
-                if offsets_due {
-                    broker.offsets.save()
-                } else {
-                    Ok(())
-                }
+                [
+                    broker.topics.save(),
+                    broker.groups.save(),
+                    if offsets_behind {
+                        broker.offsets.save()
+                    } else {
+                        Ok(())
+                    },
+                ]
             });
             match written.await {
-                Ok(Ok(())) => {}
-                Ok(Err(e)) => tracing::error!(error = %e, "a table was not written; it will be tried again"),
+                Ok(results) => {
+                    for e in results.into_iter().filter_map(Result::err) {
+                        tracing::error!(error = %e, "a table was not written; it will be tried again");
+                    }
+                }
                 Err(e) => tracing::error!(error = %e, "writing the tables was aborted"),
             }
         }

@@ -203,6 +203,11 @@ impl Offsets {
         table
     }
 
+    /// True when consumerOffset.json is behind.
+    pub fn is_behind(&self) -> bool {
+        self.file.is_marked()
+    }
+
     /// Writes consumerOffset.json if it is behind. Blocks on the disk.
     pub fn save(&self) -> Result<(), tables::Error> {
         self.file.save_if_marked(|| self.table())

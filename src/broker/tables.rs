@@ -88,6 +88,11 @@ impl TableFile {
         self.changed.store(true, std::sync::atomic::Ordering::Release);
     }
 
+    /// True when memory is ahead of the file.
+    pub fn is_marked(&self) -> bool {
+        self.changed.load(std::sync::atomic::Ordering::Acquire)
+    }
+
     /// Writes `value()` if something was marked since the last time. Blocks on the disk.
     pub fn save_if_marked<T: Serialize>(&self, value: impl FnOnce() -> T) -> Result<(), Error> {
         let _guard = self.saving.lock().unwrap_or_else(PoisonError::into_inner);

@@ -302,9 +302,25 @@ impl Topics {
             .collect()
     }
 
+    /// Brings copies of topics up to date, and drops those that are gone.
+    pub fn refresh(&self, topics: &mut BTreeMap<String, TopicConfig>) {
+        topics.retain(|name, copy| match self.get(name) {
+            Some(present) => {
+                copy.clone_from(&present);
+                true
+            }
+            None => false,
+        });
+    }
+
     /// How many topics there are.
     pub fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// True when topics.json is behind.
+    pub fn is_behind(&self) -> bool {
+        self.file.is_marked()
     }
 
     /// Writes topics.json if it is behind. Blocks on the disk.

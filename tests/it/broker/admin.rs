@@ -343,6 +343,8 @@ async fn settings_change_are_kept_and_guarded() {
         "brokerPermission=9",
         "longPollingEnable=maybe",
         "flushDiskType=LATER",
+        // Two lines when it is written to a properties file.
+        "zz\\nstorePathRootDir=/tmp/x",
     ] {
         let (code, remark) = client.refused(UpdateBrokerConfig, update(bad)).await;
         assert_eq!(code, codes::SYSTEM_ERROR);
@@ -490,4 +492,29 @@ async fn stopping_is_quick_and_tables_are_written() {
     }
     let text = std::fs::read_to_string(broker.dir.path().join("config/topics.json")).unwrap();
     assert!(text.contains("\"topicConfigTable\":{"), "Java's pretty form");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_cannot_be_written_keeps_no_other_back() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    client.heartbeat("c", "g", "t", "*").await;
+    let config = broker.dir.path().join("config");
+    eventually(async || config.join("subscriptionGroup.json").exists()).await;
+    // Nothing can be renamed over a directory that holds something.
+    let topics = config.join("topics.json");
+    std::fs::remove_file(&topics).unwrap();
+    std::fs::create_dir_all(topics.join("in the way")).unwrap();
+    let commit = UpdateConsumerOffset {
+        consumer_group: "g".into(),
+        topic: "t".into(),
+        queue_id: Some(0),
+        commit_offset: Some(7),
+        ..UpdateConsumerOffset::default()
+    };
+    client.ok(commit, ()).await;
+    assert!(broker.broker.stop().await.is_err());
+    let offsets = std::fs::read_to_string(config.join("consumerOffset.json")).unwrap();
+    assert!(offsets.contains("t@g"), "{offsets}");
 }
