@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use super::Broker;
 use crate::protocol::body::{KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable};
 use crate::protocol::frame::MAX_FRAME;
-use crate::protocol::json;
 use crate::protocol::model::{DataVersion, Perm};
 use crate::protocol::requests::{RegisterBroker, UnregisterBroker};
+use crate::protocol::{Request, json};
 use crate::remoting::CallError;
 use crate::remoting::pool::{NoService, Pool};
 
@@ -62,6 +62,31 @@ impl Registrar {
     /// Closes the connections.
     pub fn close(&self) {
         self.pool.close();
+    }
+
+    /// Calls a name server. One that does not answer in time loses its connection, as with Java: it may be gone
+    /// without a word, and only a new dial resolves its host name again.
+    async fn call<R: Request>(
+        &self,
+        server: &str,
+        header: &R,
+        body: R::Body,
+        timeout: Duration,
+    ) -> Result<(R::Reply, R::ReplyBody), CallError> {
+        let until = Instant::now() + timeout;
+        let Ok(dialled) = tokio::time::timeout(timeout, self.pool.peer(server)).await else {
+            return Err(CallError::TimedOut {
+                addr: server.to_owned(),
+                after: timeout,
+            });
+        };
+        let peer = dialled?;
+        let left = until.saturating_duration_since(Instant::now());
+        let answer = peer.call(header, body, left).await;
+        if matches!(answer, Err(CallError::TimedOut { .. })) {
+            peer.close();
+        }
+        answer
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -129,9 +154,11 @@ impl Broker {
     pub(super) async fn keep_registered(self: Arc<Self>) {
         let mut first = true;
         loop {
-            let round = self.register_all();
-            if self.stopping.run_until_cancelled(round).await.is_none() {
-                return;
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                // What is to be told has changed: begin again, whoever hangs in the present round.
+                () = self.registrar.wake.notified() => continue,
+                () = self.register_all() => {}
             }
             let millis = self.config().register_name_server_period.clamp(10_000, 60_000);
             let period = if first {
@@ -155,24 +182,31 @@ impl Broker {
             let old = std::mem::replace(&mut state.servers, servers.clone());
             old.into_iter().filter(|s| !servers.contains(s)).collect()
         };
-        self.take_leave(&dropped, TOPIC_TIMEOUT).await;
+        // A dropped server that hangs must not keep the others waiting.
+        tokio::join!(
+            self.take_leave(&dropped, TOPIC_TIMEOUT),
+            self.register_table(&servers)
+        );
+    }
 
-        let changed = self.registrar.state().told != Some(self.topics.version());
-        let parts = parts(self.topics.map());
+    async fn register_table(&self, servers: &[String]) {
+        // The version is read before the table: a topic may be newer than its version, never older, or a change
+        // could stay untold until the next one.
+        let mut version = self.topics.version();
+        let changed = self.registrar.state().told != Some(version);
         let mut ordered = KvTable::default();
-        for (i, part) in parts.into_iter().enumerate() {
+        for (i, mut part) in parts(self.topics.map()).into_iter().enumerate() {
             // A name server takes changes only with a new version, so that each part of a split table needs its
             // own. Parts that change nothing repeat the old one.
-            let version = if i > 0 && changed {
-                self.topics.touch()
-            } else {
-                self.topics.version()
-            };
-            for table in self.tell(&servers, part, version).await.into_iter().flatten() {
+            if i > 0 && changed {
+                version = self.topics.touch();
+                self.topics.refresh(&mut part);
+            }
+            for table in self.tell(servers, part, version).await.into_iter().flatten() {
                 ordered.table.extend(table.table);
             }
         }
-        self.registrar.state().told = Some(self.topics.version());
+        self.registrar.state().told = Some(version);
         if self.topics.mark_ordered(ordered.table.keys()) {
             self.registrar.wake();
         }
@@ -213,7 +247,7 @@ impl Broker {
         let calls = servers.iter().map(|server| {
             let (header, body) = (&header, body.clone());
             async move {
-                let answer = self.registrar.pool.call(server, header, body, CALL_TIMEOUT).await;
+                let answer = self.registrar.call(server, header, body, CALL_TIMEOUT).await;
                 let result = answer.map(|(_, table)| table.map(|json| json.value));
                 self.registrar.note(server, &result);
                 result.ok().flatten()
@@ -254,8 +288,12 @@ impl Broker {
                 .iter()
                 .map(|topic| (topic.topic_name.clone(), TopicConfig::clone(topic)))
                 .collect();
-            for part in parts(changed) {
-                let telling = broker.tell(&servers, part, broker.topics.version());
+            for mut part in parts(changed) {
+                // A version of its own: a name server that saw the present one with another change would take
+                // this for old news.
+                let version = broker.topics.touch();
+                broker.topics.refresh(&mut part);
+                let telling = broker.tell(&servers, part, version);
                 if broker.stopping.run_until_cancelled(telling).await.is_none() {
                     return;
                 }
@@ -283,7 +321,7 @@ impl Broker {
         let calls = servers.iter().map(|server| {
             let header = &header;
             async move {
-                if let Err(e) = self.registrar.pool.call(server, header, (), timeout).await {
+                if let Err(e) = self.registrar.call(server, header, (), timeout).await {
                     tracing::info!(server, error = %e, "could not take leave of the name server");
                 }
             }
@@ -300,6 +338,28 @@ mod tests {
     fn server_lists_are_split_and_trimmed() {
         assert_eq!(server_list(" a:1; b:2 ;;"), ["a:1", "b:2"]);
         assert!(server_list("").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_hangs_loses_its_connection() {
+        use tokio::io::AsyncReadExt;
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = silent.local_addr().unwrap().to_string();
+        let registrar = Registrar::new();
+        let header = UnregisterBroker {
+            broker_name: "b".into(),
+            broker_addr: "127.0.0.1:1".into(),
+            cluster_name: "c".into(),
+            broker_id: 0,
+        };
+        let call = registrar.call(&addr, &header, (), Duration::from_millis(50));
+        let (answer, accepted) = tokio::join!(call, silent.accept());
+        assert!(matches!(answer, Err(CallError::TimedOut { .. })), "{answer:?}");
+        let mut stream = accepted.unwrap().0;
+        let mut all = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut all));
+        closed.await.expect("closed").unwrap();
+        assert!(!all.is_empty(), "the request");
     }
 
     #[test]

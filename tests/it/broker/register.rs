@@ -116,6 +116,62 @@ async fn the_list_of_name_servers_can_change_at_run_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_name_server_that_hangs_keeps_no_other_waiting() {
+    let hangs = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (old, new) = (Names::start().await, Names::start().await);
+    let config = BrokerConfig {
+        namesrv_addr: old.addr(),
+        ..loopback()
+    };
+    let broker = TestBroker::with(config, |_| {}).await;
+    eventually(async || old.perm("TBW102").await.is_some()).await;
+    let client = broker.client().await;
+    let client = &client;
+    let list = async |text: String| {
+        client
+            .ok(UpdateBrokerConfig, Text(format!("namesrvAddr={text}")))
+            .await
+    };
+    list(format!("{};{}", old.addr(), hangs.local_addr().unwrap())).await;
+    hangs.accept().unwrap();
+    let start = std::time::Instant::now();
+    list(new.addr()).await;
+    eventually(async || new.perm("TBW102").await.is_some()).await;
+    assert!(
+        start.elapsed() < std::time::Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    broker.stop().await;
+    old.server.stop().await;
+    new.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_one_of_many_changes_at_once_is_told() {
+    let names = Names::start().await;
+    let config = BrokerConfig {
+        namesrv_addr: names.addr(),
+        ..loopback()
+    };
+    let broker = TestBroker::with(config, |_| {}).await;
+    eventually(async || names.perm("TBW102").await.is_some()).await;
+    let client = broker.client().await;
+    let topics: Vec<String> = (0..40).map(|i| format!("t{i}")).collect();
+    futures_util::future::join_all(topics.iter().map(|t| client.create_topic(t, 1))).await;
+    // The second change of a topic is taken by the name server only under a version it has not seen.
+    let closing = topics
+        .iter()
+        .map(|t| client.create_topic_with(t, 1, 1, Perm::READ));
+    futures_util::future::join_all(closing).await;
+    for topic in &topics {
+        assert_eq!(names.perm(topic).await, Some(Perm::READ), "{topic}");
+    }
+    broker.stop().await;
+    names.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn listed_topics_become_ordered() {
     let names = Names::start().await;
     let put = PutKvConfig {
