@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Broker;
+use super::config::MAX_QUEUES;
 use super::pull::no_filter;
 use crate::protocol::body::{
     CheckClientRequest, ConsumeType, ConsumerData, ConsumerList, HeartbeatData, LockBatchAnswer,
@@ -206,6 +207,9 @@ pub async fn lock(
         ..
     } = body.value;
     check_group(&consumer_group).map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+    // Locks are kept for a minute: only for queues that there are.
+    let mut mq_set = mq_set;
+    mq_set.retain(|queue| (0..MAX_QUEUES).contains(&queue.queue_id) && broker.topics.contains(&queue.topic));
     let lock_ok_mq_set = broker
         .locks
         .lock(&consumer_group, &client_id, mq_set, Instant::now());

@@ -314,6 +314,7 @@ async fn producers_are_listed() {
 async fn queue_locks_belong_to_one_client() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;
+    client.create_topic("t", 3).await;
     let queue = |queue_id| MessageQueue {
         broker_name: "broker-t".into(),
         queue_id,
@@ -341,6 +342,12 @@ async fn queue_locks_belong_to_one_client() {
     assert!(locked("b", &[0]).await.is_empty(), "only the owner unlocks");
     client.ok(UnlockBatchMq, request("a", &[0])).await;
     assert_eq!(locked("b", &[0]).await, [0]);
+    assert!(
+        locked("b", &[-1, i32::MAX]).await.is_empty(),
+        "no lock is kept for queues that cannot be"
+    );
+    client.ok(DeleteTopicInBroker { topic: "t".into() }, ()).await;
+    assert!(locked("b", &[1]).await.is_empty(), "nor for a topic that is not");
     broker.stop().await;
 }
 
