@@ -1,12 +1,12 @@
 //! The name server's configuration: Java's key names, and the two requests that read and change it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::Namesrv;
+use super::{Namesrv, blocking};
 use crate::config_file::{self, Allowed, Limits};
 use crate::fields::Fields;
 use crate::protocol::requests::{GetNamesrvConfig, UpdateNamesrvConfig};
@@ -177,25 +177,35 @@ pub async fn update(
     role.may_write(peer)?;
     let changes = config_file::parse_properties("configuration", body.0.as_bytes())
         .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
-    let mut config = role.config_mut();
-    if let Some(key) = config.guarded(&changes) {
-        tracing::warn!(peer = %peer.remote(), key, "refused to change a guarded configuration key");
-        return Err(Refusal::new(
-            codes::NO_PERMISSION,
-            "Can not update config in black list.",
-        ));
-    }
-    let changed = config_file::merge(&*config, &changes, NamesrvConfig::LIMITS)
-        .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
-    if !changed.config_store_path.is_empty() {
-        let entries = Fields::from_value(&changed).map_err(Refusal::from)?;
-        config_file::save(Path::new(&changed.config_store_path), &entries)
-            .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
-    }
-    let keys: Vec<&str> = changes.iter().map(|(key, _)| key).collect();
-    tracing::info!(peer = %peer.remote(), ?keys, "configuration changed");
-    *config = changed;
+    let (owner, remote) = (Arc::clone(role), peer.remote());
+    blocking(move || owner.change_config(remote, &changes)).await?;
     Ok(Answer::ok((), ()))
+}
+
+impl Namesrv {
+    /// Checks, keeps and applies changes, all or none. Blocks on the disk.
+    fn change_config(&self, peer: SocketAddr, changes: &Fields) -> Result<(), Refusal> {
+        let _writing = self.config_writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.config().clone();
+        if let Some(key) = present.guarded(changes) {
+            tracing::warn!(%peer, key, "refused to change a guarded configuration key");
+            return Err(Refusal::new(
+                codes::NO_PERMISSION,
+                "Can not update config in black list.",
+            ));
+        }
+        let changed = config_file::merge(&present, changes, NamesrvConfig::LIMITS)
+            .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+        if !changed.config_store_path.is_empty() {
+            let entries = Fields::from_value(&changed).map_err(Refusal::from)?;
+            config_file::save(Path::new(&changed.config_store_path), &entries)
+                .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
+        }
+        let keys: Vec<&str> = changes.iter().map(|(key, _)| key).collect();
+        tracing::info!(%peer, ?keys, "configuration changed");
+        *self.config_mut() = changed;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Namesrv, StartError, check_name};
+use super::{Namesrv, StartError, blocking, check_name};
 use crate::config_file;
 use crate::protocol::body::KvTable;
 use crate::protocol::requests::{
@@ -30,11 +30,14 @@ struct File {
     config_table: Table,
 }
 
-/// Values by namespace and key. The lock protects the table and its file together.
+/// Values by namespace and key.
 #[derive(Debug)]
 pub(super) struct Kv {
     path: PathBuf,
+    /// Held for one map operation or a swap; the disk is written outside.
     file: RwLock<File>,
+    /// Held while a change is written, by blocking tasks alone.
+    writing: Mutex<()>,
 }
 
 impl Kv {
@@ -52,6 +55,7 @@ impl Kv {
         Ok(Self {
             path,
             file: RwLock::new(file),
+            writing: Mutex::default(),
         })
     }
 
@@ -68,15 +72,17 @@ impl Kv {
         Some(KvTable { table })
     }
 
-    /// Changes the table: on disk first, so that an answered change is a kept one. Changes are rare and small.
+    /// Changes the table: on disk first, so that an answered change is a kept one. Blocks on the disk.
     fn change(&self, change: impl FnOnce(&mut Table)) -> Result<(), Refusal> {
-        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = File {
-            config_table: file.config_table.clone(),
-        };
-        change(&mut changed.config_table);
-        if changed.config_table == file.config_table {
-            return Ok(());
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = File::default();
+        {
+            let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+            changed.config_table.clone_from(&file.config_table);
+            change(&mut changed.config_table);
+            if changed.config_table == file.config_table {
+                return Ok(());
+            }
         }
         let entries = changed.config_table.values().flatten();
         if entries.map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_BYTES {
@@ -85,7 +91,7 @@ impl Kv {
         }
         config_file::replace(&self.path, &json::to_vec(&changed))
             .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
-        *file = changed;
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = changed;
         Ok(())
     }
 }
@@ -101,8 +107,13 @@ pub async fn put(role: &Arc<Namesrv>, peer: &Peer, header: PutKvConfig, (): ()) 
     // Java's map takes a null value, which then reads as absent.
     let value = header.value.unwrap_or_default();
     tracing::info!(peer = %peer.remote(), namespace, key, value, "KV set");
-    role.kv
-        .change(|table| drop(table.entry(namespace).or_default().insert(key, value)))?;
+    let owner = Arc::clone(role);
+    blocking(move || {
+        owner
+            .kv
+            .change(|table| drop(table.entry(namespace).or_default().insert(key, value)))
+    })
+    .await?;
     Ok(Answer::ok((), ()))
 }
 
@@ -128,11 +139,15 @@ pub async fn delete(
     role.may_write(peer)?;
     if let (Some(namespace), Some(key)) = (header.namespace, header.key) {
         tracing::info!(peer = %peer.remote(), namespace, key, "KV removed");
-        role.kv.change(|table| {
-            if let Some(values) = table.get_mut(&namespace) {
-                values.remove(&key);
-            }
-        })?;
+        let owner = Arc::clone(role);
+        blocking(move || {
+            owner.kv.change(|table| {
+                if let Some(values) = table.get_mut(&namespace) {
+                    values.remove(&key);
+                }
+            })
+        })
+        .await?;
     }
     Ok(Answer::ok((), ()))
 }

@@ -111,6 +111,7 @@ impl NameServer {
             started_ms: wall_clock_ms(),
             allowed,
             config: RwLock::new(config),
+            config_writing: Mutex::default(),
         });
         let listener = Listener::start(addr, Arc::clone(&role)).await?;
         {
@@ -162,6 +163,8 @@ async fn sweep(role: Arc<Namesrv>, stop: CancellationToken) {
 pub struct Namesrv {
     /// Read on every request, changed by UPDATE_NAMESRV_CONFIG. Taken before `routes` where both are.
     config: RwLock<NamesrvConfig>,
+    /// Held while a configuration change is written, by blocking tasks alone.
+    config_writing: Mutex<()>,
     allowed: AllowList,
     /// Held for one operation on the table; answers are encoded outside.
     routes: RwLock<RouteTable>,
@@ -263,11 +266,14 @@ impl Namesrv {
         if self.forget(peer.id()).is_none() {
             return;
         }
-        let gone = self.routes().on_channel(peer.id());
-        let leaving: Vec<Leaving> = gone.into_iter().map(|g| g.leaving).collect();
-        if !leaving.is_empty() {
-            self.unregister(&leaving);
-        }
+        // Under one lock: a broker that registers again over another connection meanwhile stays.
+        let notices = {
+            let mut routes = self.routes_mut();
+            let gone = routes.on_channel(peer.id());
+            let leaving: Vec<Leaving> = gone.into_iter().map(|g| g.leaving).collect();
+            routes.unregister(&leaving)
+        };
+        notices.into_iter().for_each(|notice| self.tell(Some(notice)));
     }
 
     /// Tells the brokers of a set about its new smallest id, without waiting.
@@ -302,6 +308,16 @@ impl Service for Namesrv {
     fn closed(self: Arc<Self>, peer: &Peer) {
         self.channel_closed(peer);
     }
+}
+
+/// Runs what waits for the disk on a thread that may wait, so that routes are answered meanwhile.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
+        let remark = format!("the change was aborted: {e}");
+        Err(Refusal::new(codes::SYSTEM_ERROR, remark))
+    })
 }
 
 /// Checks a name or address that will be a key here and be shown by others: cluster and broker names are free in
