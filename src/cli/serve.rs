@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -17,6 +18,9 @@ use crate::telemetry::{self, Destination};
 use crate::{client, tui};
 
 mod demo;
+
+/// How long the I/O threads may take to end once a role has stopped.
+const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Flags that every server command has.
 #[derive(Debug, Clone, Args)]
@@ -92,7 +96,7 @@ pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
         stderr: true,
         files: Some(&log_dir),
     })?;
-    runtime()?.block_on(async {
+    run(async {
         let stop = stop_signal()?;
         let namesrv = NameServer::start(config).await?;
         stop.await;
@@ -108,7 +112,7 @@ pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
 pub fn broker_start(args: &BrokerStartArgs) -> anyhow::Result<()> {
     let settings = Settings::read(&args.role.load()?)?;
     let _log = start_log(&args.role, &settings, true)?;
-    runtime()?.block_on(async {
+    run(async {
         let stop = stop_signal()?;
         let broker = Broker::start_with(settings).await?;
         stop.await;
@@ -146,7 +150,7 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
         ..NamesrvConfig::default()
     };
     let _log = start_log(&args.role, &settings, !args.tui)?;
-    runtime()?.block_on(async {
+    run(async {
         let stop = stop_signal()?;
         let namesrv = NameServer::start(namesrv_config).await?;
         let broker = match Broker::start_with(settings).await {
@@ -181,7 +185,7 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
 async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let options = client::Options {
         name_servers: vec![namesrv],
-        connect_timeout: std::time::Duration::from_secs(1),
+        connect_timeout: Duration::from_secs(1),
         read_only: true,
         ..client::Options::default()
     };
@@ -195,12 +199,17 @@ async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::R
     }
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
+/// Runs a role on I/O threads of its own. Whatever blocks in one of them when the role has stopped, a name look-up
+/// most likely, is left behind: the process is about to end.
+fn run<T>(role: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("rmq-io")
         .build()
-        .context("cannot start the I/O threads")
+        .context("cannot start the I/O threads")?;
+    let done = runtime.block_on(role);
+    runtime.shutdown_timeout(LAST_WAIT);
+    done
 }
 
 /// Resolves on SIGTERM or SIGINT.
@@ -256,4 +265,23 @@ fn state_dir(name: &str) -> anyhow::Result<PathBuf> {
         .unwrap_or_else(|| base.data_dir())
         .join("rmq")
         .join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_thread_does_not_keep_a_stopped_role() {
+        let start = std::time::Instant::now();
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        run(async {
+            // As a name look-up that no server answers.
+            tokio::task::spawn_blocking(move || blocked.recv_timeout(Duration::from_secs(5)));
+            Ok(())
+        })
+        .unwrap();
+        assert!(start.elapsed() < Duration::from_secs(2));
+        drop(release);
+    }
 }
