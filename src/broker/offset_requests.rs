@@ -33,7 +33,11 @@ pub async fn query(
         return unknown("Not found, do not set to zero, maybe this group boot first");
     }
     let young = broker.store.min_offset(topic, queue_id) <= 0;
-    if young && broker.store.in_memory(topic, queue_id, 0) {
+    // The first message may be stored and not yet in its queue. A client told "unknown" now would go to the end and
+    // miss it.
+    let on_its_way =
+        broker.store.max_offset(topic, queue_id) == 0 && broker.store.next_offset(topic, queue_id) > 0;
+    if young && (on_its_way || broker.store.in_memory(topic, queue_id, 0)) {
         return Ok(Answer::ok(OffsetReply { offset: 0 }, ()));
     }
     unknown("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
