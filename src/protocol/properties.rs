@@ -84,13 +84,17 @@ impl<'a> Properties<'a> {
 
     /// Entries in stored order, repeated names included. An entry that is not UTF-8 is left out.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.iter_bytes().filter_map(|(name, value)| {
+            Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?))
+        })
+    }
+
+    /// Entries in stored order as bytes, for those who look for a few names among many.
+    pub fn iter_bytes(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         self.0.split(|&b| b == VALUE_END as u8).filter_map(|entry| {
             let at = entry.iter().position(|&b| b == NAME_END as u8)?;
             let (name, value) = (&entry[..at], &entry[at + 1..]);
-            if name.is_empty() || value.is_empty() {
-                return None;
-            }
-            Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?))
+            (!name.is_empty() && !value.is_empty()).then_some((name, value))
         })
     }
 

@@ -77,17 +77,22 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn of(view: &MessageView<'a>) -> Self {
-        let mut wanted = Self::default();
-        for (name, value) in view.properties().iter() {
-            match name {
-                names::TAGS => wanted.tags = Some(value),
-                names::KEYS => wanted.keys = Some(value),
-                names::UNIQ_KEY => wanted.unique_key = Some(value),
-                names::DELAY => wanted.delay = Some(value),
-                _ => {}
+        const WANTED: [&str; 4] = [names::TAGS, names::KEYS, names::UNIQ_KEY, names::DELAY];
+        let mut found = [None; 4];
+        for (name, value) in view.properties().iter_bytes() {
+            // The last one of a name wins.
+            if let Some(n) = WANTED.iter().position(|wanted| wanted.as_bytes() == name) {
+                found[n] = Some(value);
             }
         }
-        wanted
+        let [tags, keys, unique_key, delay] =
+            found.map(|value| value.and_then(|value| std::str::from_utf8(value).ok()));
+        Self {
+            tags,
+            keys,
+            unique_key,
+            delay,
+        }
     }
 
     /// The keys of the record, in the order in which Java indexes them.

@@ -217,6 +217,32 @@ pub struct QueueCursor<L> {
     stopped: bool,
 }
 
+impl<L: LogBytes> QueueCursor<L> {
+    /// Goes on to the first entry that was not written, calling `each` for those before it. Stops there without
+    /// having said why.
+    pub fn skip_written(&mut self, mut each: impl FnMut(&Entry)) {
+        while let Some(at) = self.next.checked_mul(consume_queue::LEN as u64)
+            && at < self.bytes.log.end()
+        {
+            let Some(window) = self.bytes.log.window(at, ENTRIES_AHEAD) else {
+                return;
+            };
+            let before = self.next;
+            for view in consume_queue::entries(&window) {
+                let entry = view.to_entry();
+                if !entry.is_written() {
+                    return;
+                }
+                each(&entry);
+                self.next += 1;
+            }
+            if self.next == before {
+                return;
+            }
+        }
+    }
+}
+
 /// Entries fetched at once.
 const ENTRIES_AHEAD: usize = 1024 * consume_queue::LEN;
 
@@ -402,6 +428,10 @@ mod tests {
         assert_eq!(cursor.next(), Some(Ok((4, entry(1)))));
         assert_eq!(cursor.by_ref().filter(Result::is_ok).count(), 4);
         assert_eq!(cursor.position(), 9);
+        let mut skipping = QueueCursor::new(&queue, 4);
+        let mut last = None;
+        skipping.skip_written(|entry| last = Some(*entry));
+        assert_eq!((skipping.position(), last), (9, Some(entry(5))));
         cursor.seek(9);
         assert_eq!(
             cursor.next().unwrap().unwrap_err(),

@@ -46,6 +46,8 @@ fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
 /// Zeroes what is not zero in `at..end`, reading only where the file has data. Returns how far the data reached,
 /// `at` when there was none.
 pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
+    // Pages that were read ahead would count as data, and lead on through the whole file.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     let mut reached = at;
     let mut piece = vec![0; PIECE];
     let mut next = at;

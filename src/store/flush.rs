@@ -21,6 +21,9 @@ use super::shared::Shared;
 use super::wake::Waker;
 
 const PAGE: u64 = 4096;
+/// No more dirty queues than these are flushed each time, however few bytes they have: it keeps the checkpoint young
+/// and the start after a crash short.
+const FEW_QUEUES: usize = 32;
 
 /// How far the log is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,14 +171,17 @@ pub fn run_queues(shared: &Shared) {
     }
 }
 
-/// Flushes queues with at least `least` dirty bytes, full index files and the checkpoint. When all queues are flushed
+/// Flushes queues with at least `least` dirty bytes, or all when asked for or when they are few; then full index files and the checkpoint. When all queues are flushed
 /// the checkpoint says so.
 pub fn flush_queues(shared: &Shared, least: u64, all: bool) -> Result<(), Error> {
     // Java moves this time with each entry in memory. Here it moves when the entries are on the disk, so that a power
     // failure cannot leave a queue short of entries that recovery does not replay.
     let timestamp = shared.build.timestamp();
-    for queue in shared.queues.all() {
-        if queue.dirty_bytes() >= least {
+    let mut dirty = shared.queues.all();
+    dirty.retain(|queue| queue.dirty_bytes() > 0);
+    let all = all || dirty.len() <= FEW_QUEUES;
+    for queue in dirty {
+        if all || queue.dirty_bytes() >= least {
             queue.flush()?;
         }
     }

@@ -160,11 +160,11 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<
     let from = &files[from];
     let mut cursor = QueueCursor::new(&segments, from.base / LEN as u64);
     let mut last = None;
-    while let Some(Ok((_, entry))) = cursor.next() {
+    cursor.skip_written(|entry| {
         if !entry.is_blank() {
-            last = Some(entry);
+            last = Some(*entry);
         }
-    }
+    });
     let state = Recovered {
         bases: files.iter().map(|file| file.base).collect(),
         min: (first.base / LEN as u64) as i64,

@@ -1,6 +1,8 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A small store that flushes nothing by itself for a while.
@@ -205,4 +207,83 @@ fn store_times_do_not_go_back_after_a_restart() {
     let store = MessageStore::open(config(dir.path())).unwrap();
     assert_eq!(store.shared.log.tail(), (last.end as u64, last.store_timestamp));
     assert_eq!(store.shared.checkpoint.get().confirm_phy_offset, last.offset);
+}
+
+/// What a store is put through.
+#[derive(Debug, Clone)]
+enum Step {
+    Append { queue_id: i32, len: usize },
+    Batch { queue_id: i32, lens: Vec<usize> },
+    Stop,
+    Die,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (0..3i32, 0usize..6000).prop_map(|(queue_id, len)| Step::Append { queue_id, len }),
+        5 => (0..3i32, proptest::collection::vec(0usize..1500, 1..6))
+            .prop_map(|(queue_id, lens)| Step::Batch { queue_id, lens }),
+        1 => Just(Step::Stop),
+        2 => Just(Step::Die),
+    ]
+}
+
+fn filled(queue_id: i32, n: usize, len: usize) -> NewMessage {
+    NewMessage {
+        queue_id,
+        body: vec![n as u8; len].into(),
+        properties: format!("KEYS\u{1}{queue_id}-{n}\u{2}"),
+        ..message("t", 0)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_store_holds_what_was_appended_whatever_happens_between(
+        steps in proptest::collection::vec(any_step(), 1..60),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = MessageStore::open(config(dir.path())).unwrap();
+        let mut model = [vec![], vec![], vec![]];
+        for step in steps.into_iter().chain([Step::Die]) {
+            match step {
+                Step::Append { queue_id, len } => {
+                    let queue = &mut model[queue_id as usize];
+                    let appended = store.append(&filled(queue_id, queue.len(), len)).unwrap();
+                    prop_assert_eq!(appended.queue_offset, queue.len() as i64);
+                    queue.push(len);
+                }
+                Step::Batch { queue_id, lens } => {
+                    let queue = &mut model[queue_id as usize];
+                    let batch: Vec<_> =
+                        (queue.len()..).zip(&lens).map(|(n, len)| filled(queue_id, n, *len)).collect();
+                    store.append_batch(&batch).unwrap();
+                    queue.extend(lens);
+                }
+                Step::Stop => {
+                    store.close().unwrap();
+                    drop(store);
+                    store = MessageStore::open(config(dir.path())).unwrap();
+                }
+                Step::Die => {
+                    drop(store);
+                    store = MessageStore::open(config(dir.path())).unwrap();
+                }
+            }
+        }
+        settle(&store);
+        for (queue_id, queue) in model.iter().enumerate() {
+            let queue_id = queue_id as i32;
+            prop_assert_eq!(store.max_offset("t", queue_id), queue.len() as i64);
+            for (n, len) in queue.iter().enumerate() {
+                let got = store.get("t", queue_id, n as i64, 1, 1 << 20, &|_| true);
+                let view = crate::protocol::message::MessageView::parse_checked(&got.records[0]).unwrap();
+                prop_assert_eq!(view.body(), vec![n as u8; *len]);
+                let found = store.query("t", &format!("{queue_id}-{n}"), 64, 0, i64::MAX);
+                prop_assert_eq!(found.records.len(), 1);
+            }
+        }
+    }
 }

@@ -403,6 +403,25 @@ fn stray_names_are_ignored_and_cut_files_mended() {
         check(&store, 300);
         drop(store);
     }
+    for (len, clean) in [(0, false), (10, true), (1000, false)] {
+        let index = std::fs::read_dir(root.join("index"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_file() && path.to_string_lossy().ends_with(char::is_numeric))
+            .max()
+            .unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(index)
+            .unwrap()
+            .set_len(len)
+            .unwrap();
+        let store = open(root);
+        check(&store, 300);
+        if clean {
+            store.close().unwrap();
+        }
+    }
 }
 
 #[test]
