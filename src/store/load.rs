@@ -148,7 +148,9 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<
     let Some(first) = files.first() else {
         return (Recovered::default(), None);
     };
-    let segments = Segments::new(files.to_vec(), size, false);
+    // The last files are read, not mapped: behind their entries they are holes, and to look at a hole of a mapped file
+    // takes space that a full tmpfs does not have.
+    let segments = Segments::new(files.to_vec(), size, true);
     let is_whole = |file: &SegmentFile| {
         let last = (file.base + size) / LEN as u64 - 1;
         matches!(QueueCursor::new(&segments, last).next(), Some(Ok(_)))
