@@ -17,6 +17,7 @@ pub mod output;
 mod scope;
 pub mod serve;
 mod session;
+mod store;
 mod tail;
 pub mod time;
 mod topic;
@@ -71,6 +72,9 @@ enum Command {
     Message(message::Command),
     /// Show clusters, heartbeats and brokers live
     Tui(dashboard::TuiArgs),
+    /// A store directory, offline or beside the broker that runs on it
+    #[command(subcommand)]
+    Store(store::Command),
     /// Contexts in the configuration file
     #[command(subcommand)]
     Config(config::Command),
@@ -174,6 +178,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Man { out } => write_man_pages(&out),
         Command::Version => version(&global),
         Command::Config(command) => on_this_thread(config::run(&global, command)),
+        Command::Store(command) => store::run(&Session::new(&global)?, command),
         Command::Namesrv(NamesrvCommand::List { watch }) => ask(&global, async |session| {
             cluster::name_servers(session, &watch).await
         }),

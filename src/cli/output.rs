@@ -50,6 +50,8 @@ pub enum Cell {
     Span(i64),
     /// Several texts.
     List(Vec<String>),
+    /// Names and values.
+    Pairs(Vec<(String, String)>),
 }
 
 impl From<&str> for Cell {
@@ -139,6 +141,8 @@ impl Cell {
             Self::Span(ms) => time::duration(std::time::Duration::from_millis(ms.unsigned_abs())),
             Self::List(v) if v.is_empty() => "-".into(),
             Self::List(v) => printable(&v.join(",")),
+            Self::Pairs(v) if v.is_empty() => "-".into(),
+            Self::Pairs(v) => printable(&joined(v, ",")),
         }
     }
 
@@ -152,6 +156,7 @@ impl Cell {
             Self::Bool(v) => v.to_string(),
             Self::Time(ms) => time::rfc3339(*ms).unwrap_or_else(|| ms.to_string()),
             Self::List(v) => v.join(";"),
+            Self::Pairs(v) => joined(v, ";"),
         }
     }
 
@@ -168,9 +173,16 @@ impl Cell {
                 return;
             }
             Self::List(v) => json!(v),
+            // Of several values of one name the last one counts, as in Java.
+            Self::Pairs(v) => Value::Object(v.iter().map(|(k, v)| (k.clone(), json!(v))).collect()),
         };
         out.insert(key.to_owned(), value);
     }
+}
+
+fn joined(pairs: &[(String, String)], between: &str) -> String {
+    let words: Vec<String> = pairs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    words.join(between)
 }
 
 /// `text` with control characters as escapes.

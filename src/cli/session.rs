@@ -235,6 +235,11 @@ impl Session {
         }
     }
 
+    /// True when only data and errors are wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Text on stderr.
     pub fn talk(&self, text: &str) {
         // A closed stderr leaves nobody to tell.

@@ -3,6 +3,7 @@
 use super::record::sys_flag_names;
 use crate::protocol::message::{MAGIC_V2, MessageView};
 use crate::protocol::model::SysFlag;
+use crate::protocol::properties::{NAME_END, VALUE_END};
 
 /// One field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,14 +87,11 @@ pub fn layout(view: &MessageView<'_>) -> Vec<Field> {
     field("topic", view.topic().len(), text(&view.topic()));
     let properties = view.properties();
     field("propertiesLength", 2, text(&properties.as_bytes().len()));
-    let pairs: Vec<String> = properties
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    field(
-        "properties",
-        properties.as_bytes().len(),
-        Value::Text(pairs.join(" ")),
-    );
+    // Each property with the byte that ends it.
+    for pair in properties.as_bytes().split_inclusive(|&b| b == VALUE_END as u8) {
+        let words = String::from_utf8_lossy(pair);
+        let words = words.trim_end_matches(VALUE_END).replacen(NAME_END, "=", 1);
+        field("property", pair.len(), Value::Text(words));
+    }
     fields
 }

@@ -8,8 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::store;
-use crate::store::format::checkpoint::Checkpoint;
-use crate::store::reader::{QueueName, StoreReader};
+use crate::store::reader::StoreReader;
 use crate::store::segments::{self, SegmentFile};
 
 mod commit_log;
@@ -22,9 +21,13 @@ mod record;
 mod tables;
 mod verify;
 
+pub use crate::store::cursor::{DamageKind, Record};
+pub use crate::store::format::checkpoint::Checkpoint;
+pub use crate::store::format::index::{Header, Shape, key_hash};
+pub use crate::store::reader::QueueName;
 pub use commit_log::{Gap, Log, Point, Step, Walk};
-pub use consume_queue::{Check, EntryRow, Queue, QueueKind, QueueStep, TagsCode};
-pub use find::{Find, FindStep, How};
+pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, TagsCode};
+pub use find::{Find, FindStep, How, Search};
 pub use index::{ChainItem, ChainStats, FileWalk, Index, KeyWalk, Verdict};
 pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
 pub use layout::{Field, Value, layout};
@@ -80,6 +83,16 @@ pub enum Error {
         /// Behind the last byte.
         end: u64,
     },
+}
+
+impl Error {
+    /// The system's reason, if it is one.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        match self {
+            Self::Store(store::Error::Io { source, .. }) => Some(source.kind()),
+            _ => None,
+        }
+    }
 }
 
 /// A system error with what was done to which path.

@@ -177,7 +177,7 @@ fn gap_finding(pass: &Pass<'_>, gap: &Gap) -> Finding {
         .and_then(|record| {
             let view = record.view().ok()?;
             Some(format!(
-                " of {}@{} queue offset {}",
+                ", in the record of {}@{} queue offset {}",
                 view.topic(),
                 view.queue_id(),
                 view.queue_offset()

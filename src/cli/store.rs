@@ -1,0 +1,184 @@
+//! `rmq store`: a store directory read offline, or beside the broker that runs on it.
+//!
+//! Nothing here creates, locks or changes a file. Damage is a row like the others; a command that met any ends with
+//! exit code 11.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::exit::{self, Failure};
+use super::output::Cell;
+use super::session::Session;
+use crate::inspect::{self, Gap, Store};
+
+mod commit_log;
+mod find;
+mod hex;
+mod index;
+mod info;
+mod queue;
+mod rows;
+mod small;
+mod verify;
+
+/// Commands on a store directory.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Show a store at a glance, and what the next start would do with it
+    Info(Place),
+    /// List the records of the commit log, past any damage
+    #[command(visible_alias = "log")]
+    Commitlog(Box<commit_log::LogArgs>),
+    /// List the entries of a topic's consume queues and compare each with its record
+    #[command(visible_alias = "cq")]
+    Consumequeue(queue::QueueArgs),
+    /// Show the index files, the chains of one, or the walk for a key
+    Index(index::IndexArgs),
+    /// Show the checkpoint
+    Checkpoint(Place),
+    /// Show which tables under config/ can be loaded, or the content of one
+    Config(small::ConfigArgs),
+    /// Find records by key, id or body
+    Find(find::FindArgs),
+    /// Compare log, queues, index and tables with each other
+    Verify(verify::VerifyArgs),
+}
+
+/// Where the store is.
+#[derive(Debug, Clone, Args)]
+pub struct Place {
+    /// Store directory (storePathRootDir)
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Directories of a commit log that lies elsewhere (storePathCommitLog), separated by commas
+    #[arg(long, value_name = "DIR[,DIR]")]
+    commitlog_dir: Option<String>,
+}
+
+impl Place {
+    fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.dir, self.commitlog_dir.as_deref())?)
+    }
+}
+
+/// Runs a store command.
+pub fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Info(place) => info::run(session, &place.open()?),
+        Command::Commitlog(args) => commit_log::run(session, &args),
+        Command::Consumequeue(args) => queue::run(session, &args),
+        Command::Index(args) => index::run(session, &args),
+        Command::Checkpoint(place) => small::checkpoint(session, &place.open()?),
+        Command::Config(args) => small::config(session, &args),
+        Command::Find(args) => find::run(session, &args),
+        Command::Verify(args) => verify::run(session, &args),
+    }
+}
+
+impl From<inspect::Error> for Failure {
+    fn from(e: inspect::Error) -> Self {
+        use inspect::Error;
+        let what = e.to_string();
+        match &e {
+            Error::Store(_) => match e.io_kind() {
+                Some(ErrorKind::NotFound | ErrorKind::NotADirectory) => Self::new(exit::NOT_FOUND, what),
+                Some(ErrorKind::PermissionDenied) => Self::new(exit::REFUSED, what)
+                    .because("The files belong to the user that runs the broker."),
+                _ => Self::new(exit::INTERNAL, what),
+            },
+            Error::NoStore { nearby, .. } => {
+                let failure = Self::new(exit::NOT_FOUND, what);
+                match nearby {
+                    Some(dir) => failure.hint(format!("rmq store info {}", super::quoted(&dir.to_string_lossy()))),
+                    None => failure.because(
+                        "A store is the directory that storePathRootDir names; $HOME/store when nothing does.",
+                    ),
+                }
+            }
+            Error::RocksDb { path } => Self::new(exit::UNSUPPORTED, what)
+                .because("The commit log of such a store is the same as of others.")
+                .hint(format!(
+                    "rmq store commitlog {}",
+                    super::quoted(&path.to_string_lossy())
+                )),
+            Error::NoQueue { known, .. } => {
+                let failure = Self::new(exit::NOT_FOUND, what);
+                if known.is_empty() {
+                    failure.because("It has no queues at all.")
+                } else {
+                    let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
+                    let more = if known.len() > shown.len() { ", …" } else { "" };
+                    failure.because(format!("There are: {}{more}.", shown.join(", ")))
+                }
+            }
+            Error::Index { .. } => Self::new(exit::UNSUPPORTED, what),
+            Error::Outside { .. } => Self::new(exit::NOT_FOUND, what),
+        }
+    }
+}
+
+/// A count as a cell.
+fn int(value: u64) -> Cell {
+    Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// A path as a cell.
+fn path(path: &std::path::Path) -> Cell {
+    path.to_string_lossy().into_owned().into()
+}
+
+/// `1 record`, `2 records`.
+fn count(n: u64, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!(
+            "{n} {}",
+            noun.strip_suffix('y')
+                .map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies"))
+        )
+    }
+}
+
+/// The process that runs a broker on the store, in words.
+fn holder(pid: u32) -> String {
+    if pid == 0 {
+        "a process that cannot be seen from here".into()
+    } else {
+        format!("process {pid}")
+    }
+}
+
+/// What was damaged in a pass over the log.
+#[derive(Debug, Default)]
+struct Damaged {
+    places: u64,
+    bytes: u64,
+    first: Option<(u64, String)>,
+}
+
+impl Damaged {
+    fn add(&mut self, gap: &Gap) {
+        self.places += 1;
+        self.bytes += gap.len;
+        if self.first.is_none() {
+            self.first = Some((gap.at, gap.kind.to_string()));
+        }
+    }
+
+    /// A failure with exit code 11 when there was any.
+    fn verdict(&self, place: &Place) -> Result<(), Failure> {
+        let Some((at, why)) = &self.first else {
+            return Ok(());
+        };
+        let text = format!(
+            "the commit log is damaged in {}, {} in all; first at {at}: {why}",
+            count(self.places, "place"),
+            count(self.bytes, "byte")
+        );
+        let dir = super::quoted(&place.dir.to_string_lossy());
+        Err(Failure::new(exit::ERRORS, text).hint(format!("rmq store verify {dir}")))
+    }
+}

@@ -1,0 +1,130 @@
+//! `rmq store verify`.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+
+use clap::Args;
+use serde_json::json;
+
+use super::rows::{Meter, Rows};
+use super::{Place, count, holder, int, path};
+use crate::cli::exit::{self, Failure};
+use crate::cli::output::{Cell, Column, col, wide};
+use crate::cli::session::Session;
+use crate::inspect::{Depth, Finding, Severity, verify};
+
+/// `rmq store verify`
+#[derive(Debug, Clone, Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Look only at files, the begin of each segment, the newest segment, the ends of the queues, headers and tables
+    #[arg(long)]
+    quick: bool,
+}
+
+const COLUMNS: &[Column] = &[
+    col("severity"),
+    col("code"),
+    col("subject"),
+    col("offset"),
+    col("len"),
+    col("what"),
+    col("meaning"),
+    wide("file"),
+];
+
+fn row(finding: &Finding) -> Vec<Cell> {
+    vec![
+        finding.severity.name().into(),
+        finding.code.into(),
+        finding.subject.as_str().into(),
+        finding.offset.map_or(Cell::Unknown, int),
+        finding.len.map_or(Cell::Unknown, int),
+        finding.what.as_str().into(),
+        finding.meaning.as_str().into(),
+        finding.file.as_deref().map_or(Cell::Unknown, path),
+    ]
+}
+
+/// Runs `rmq store verify`.
+pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
+    let store = args.place.open()?;
+    if let Some(pid) = store.holder() {
+        session.warn(&format!(
+            "{} runs a broker on this store; what it is writing now is left out",
+            holder(pid)
+        ));
+    }
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let meter = Meter::new(session, "", 0);
+    // Findings and progress come from two callbacks.
+    let rows = RefCell::new(Rows::new(session, "StoreFindingList", COLUMNS, meter)?);
+    let failed: RefCell<Option<Failure>> = RefCell::new(None);
+    let mut worst: Option<(Severity, String)> = None;
+    let report = verify(
+        &store,
+        depth,
+        &mut |finding| {
+            if worst
+                .as_ref()
+                .is_none_or(|(severity, _)| *severity < finding.severity)
+            {
+                worst = Some((finding.severity, format!("{}: {}", finding.subject, finding.what)));
+            }
+            match rows.borrow_mut().push(row(&finding)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(failure) => {
+                    failed.borrow_mut().get_or_insert(failure);
+                    ControlFlow::Break(())
+                }
+            }
+        },
+        &mut |progress| {
+            let mut rows = rows.borrow_mut();
+            rows.meter.pass(progress.pass, progress.total);
+            if let Err(failure) = rows.at(progress.done) {
+                failed.borrow_mut().get_or_insert(failure);
+            }
+        },
+    )?;
+    if let Some(failure) = failed.into_inner() {
+        return Err(failure);
+    }
+    let summary = json!({
+        "depth": if args.quick { "quick" } else { "full" },
+        "records": report.records,
+        "log_bytes": report.bytes,
+        "queues": report.queues,
+        "entries": report.entries,
+        "index_items": report.items,
+        "infos": report.infos,
+        "warnings": report.warnings,
+        "errors": report.errors,
+    });
+    let note = format!(
+        "{} of {}, {} in {}, {}: {}, {}",
+        count(report.records, "record"),
+        count(report.bytes, "byte"),
+        count(report.entries, "entry"),
+        count(report.queues, "queue"),
+        count(report.items, "index item"),
+        count(report.errors, "error"),
+        count(report.warnings, "warning")
+    );
+    rows.into_inner()
+        .finish(&summary.as_object().cloned().unwrap_or_default(), &note)?;
+    let exit = match (report.errors, report.warnings) {
+        (0, 0) => return Ok(()),
+        (0, _) => exit::WARNINGS,
+        _ => exit::ERRORS,
+    };
+    let text = format!(
+        "{} and {} in {}; first: {}",
+        count(report.errors, "error"),
+        count(report.warnings, "warning"),
+        store.root().display(),
+        worst.map(|(_, text)| text).unwrap_or_default()
+    );
+    Err(Failure::new(exit, text))
+}
