@@ -154,6 +154,54 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "broker start",
         &["rmq broker start -c conf/broker.conf --set namesrvAddr=10.0.0.1:9876"],
     ),
+    (
+        "store info",
+        &["rmq store info ~/store", "rmq store info ~/store -o json"],
+    ),
+    (
+        "store commitlog",
+        &[
+            "rmq store commitlog ~/store --topic OrderEvents --limit 20",
+            "rmq store commitlog ~/store --from '90m ago' --key 4711 -o jsonl --body",
+            "rmq store commitlog ~/store --at 1073741824 --hex",
+            "rmq store commitlog ~/store --from 1073741824 --to 1073845000 -o wide",
+        ],
+    ),
+    (
+        "store consumequeue",
+        &[
+            "rmq store consumequeue ~/store OrderEvents 0 --from 1200 --limit 20",
+            "rmq store consumequeue ~/store OrderEvents --bad",
+        ],
+    ),
+    (
+        "store index",
+        &[
+            "rmq store index ~/store",
+            "rmq store index ~/store 20261129174757416",
+            "rmq store index ~/store --key OrderEvents 4711",
+        ],
+    ),
+    ("store checkpoint", &["rmq store checkpoint ~/store"]),
+    (
+        "store config",
+        &["rmq store config ~/store", "rmq store config ~/store topics.json"],
+    ),
+    (
+        "store find",
+        &[
+            "rmq store find ~/store --key 4711",
+            "rmq store find ~/store --id 7F0000010000793B0000000000000516",
+            "rmq store find ~/store --topic OrderEvents --body-contains refund -o jsonl --body",
+        ],
+    ),
+    (
+        "store verify",
+        &[
+            "rmq store verify ~/store",
+            "rmq store verify ~/store --quick -o json",
+        ],
+    ),
     ("config use", &["rmq config use prod-eu"]),
     (
         "completion",

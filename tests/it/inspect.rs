@@ -88,7 +88,7 @@ impl Drop for Golden {
 }
 
 /// Length and checksum of every file.
-fn hashes(dir: &Path) -> BTreeMap<PathBuf, (u64, u32)> {
+pub fn hashes(dir: &Path) -> BTreeMap<PathBuf, (u64, u32)> {
     let mut out = BTreeMap::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {

@@ -6,6 +6,7 @@
 mod broker;
 mod cli;
 mod inspect;
+mod inspect_cli;
 mod interop_cli;
 mod interop_java;
 mod interop_mqadmin;

@@ -367,7 +367,7 @@ struct Seen {
 
 /// Where the steps go: rows, or blocks of bytes.
 enum Out<'a> {
-    Rows(Rows<'a>),
+    Rows(Box<Rows<'a>>),
     Blocks(&'a Session, std::io::BufWriter<std::io::Stdout>),
 }
 
@@ -422,7 +422,12 @@ fn list(session: &Session, args: &LogArgs, log: &Log) -> Result<(), Failure> {
         Out::Blocks(session, std::io::BufWriter::new(std::io::stdout()))
     } else {
         let meter = Meter::new(session, "commit log", log.end().saturating_sub(begin));
-        Out::Rows(Rows::new(session, "CommitLogRecordList", &columns(shown), meter)?)
+        Out::Rows(Box::new(Rows::new(
+            session,
+            "CommitLogRecordList",
+            &columns(shown),
+            meter,
+        )?))
     };
     let mut seen = Seen {
         end: begin,
