@@ -116,6 +116,13 @@ impl NewMessage {
         if self.properties.len() > MAX_PROPERTIES {
             return Err(too_long("properties", self.properties.len(), MAX_PROPERTIES));
         }
+        // What no reader would take for a record must not be written: see MessageView::parse().
+        if self.topic.contains('\0') || self.properties.ends_with('\0') {
+            return Err(Error::malformed(
+                "message",
+                "NUL in its topic or at the end of its properties",
+            ));
+        }
         let long_topic = self.topic.len() > MAX_TOPIC_V1;
         let len = FIXED
             + usize::from(long_topic)
