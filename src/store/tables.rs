@@ -117,17 +117,23 @@ pub fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Error> {
             file.sync_all()
         })
         .map_err(io_error("write", &temporary))?;
-    // A link keeps the old table under its name until the new one takes its place.
+    // A link keeps the old table until the new one has taken its place, and only then it becomes the backup: should
+    // the old one be damaged, the good backup is needed until then.
     let bak = backup(path);
-    if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
-        let old = path.with_extension("old");
+    let old = path.with_extension("old");
+    let kept = if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
         let _ = std::fs::remove_file(&old);
-        let kept = std::fs::hard_link(path, &old)
+        std::fs::hard_link(path, &old)
             .or_else(|_| std::fs::copy(path, &old).map(drop))
-            .and_then(|()| std::fs::rename(&old, &bak));
-        kept.map_err(io_error("write", &bak))?;
-    }
+            .map_err(io_error("write", &old))?;
+        true
+    } else {
+        false
+    };
     std::fs::rename(&temporary, path).map_err(io_error("write", path))?;
+    if kept {
+        std::fs::rename(&old, &bak).map_err(io_error("write", &bak))?;
+    }
     sync_dir(dir)
 }
 
@@ -172,6 +178,17 @@ mod tests {
         assert!(error.contains("t.json"), "{error}");
         std::fs::remove_file(backup(&path)).unwrap();
         assert!(load_with(&path, text).is_err());
+    }
+
+    #[test]
+    fn the_backup_is_not_touched_before_the_new_table_is_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        std::fs::write(&path, b"{damaged").unwrap();
+        // A backup that cannot be replaced shows what happens before it is.
+        std::fs::create_dir_all(backup(&path).join("x")).unwrap();
+        assert!(save_bytes(&path, b"{new}").is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"{new}");
     }
 
     #[test]
