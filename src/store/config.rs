@@ -176,7 +176,7 @@ impl StoreConfig {
     pub fn index_shape(&self) -> Shape {
         Shape {
             slots: self.max_hash_slot_num.max(1),
-            items: self.max_index_num.max(2),
+            items: self.max_index_num.clamp(2, i32::MAX as u32),
         }
     }
 
@@ -214,6 +214,18 @@ mod tests {
             ..StoreConfig::default()
         };
         assert_eq!(odd.delay_levels(), [172_800_000]);
+    }
+
+    #[test]
+    fn an_index_counts_with_signed_words() {
+        let shape = |max_index_num| {
+            let config = StoreConfig {
+                max_index_num,
+                ..StoreConfig::default()
+            };
+            config.index_shape().items
+        };
+        assert_eq!((shape(0), shape(u32::MAX)), (2, i32::MAX as u32));
     }
 
     #[test]

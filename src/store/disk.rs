@@ -33,6 +33,30 @@ pub fn reserve(file: &File, at: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// [`reserve`] for a range that holds something: where the file system cannot reserve, its bytes are written again.
+pub fn reserve_kept(file: &File, at: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_again(file, at, at + len),
+        other => other.map_err(Into::into),
+    }
+}
+
+fn write_again(file: &File, mut at: u64, end: u64) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    while at < end {
+        let len = PIECE.min(usize::try_from(end - at).unwrap_or(PIECE));
+        let piece = &mut piece[..len];
+        let read = read_at_most(file, piece, at)?;
+        piece[read..].fill(0);
+        file.write_all_at(piece, at)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
 fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
     let zeros = vec![0; PIECE];
     while at < end {
@@ -159,6 +183,18 @@ mod tests {
         assert_eq!(read_at_most(&file, &mut all, 0).unwrap(), 300_000);
         assert_eq!(&all[1000..1004], b"data");
         assert!(all[1004..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn what_is_written_again_stays_as_it_is() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"head", 0).unwrap();
+        file.write_all_at(b"tail", 199_990).unwrap();
+        write_again(&file, 0, 200_000).unwrap();
+        let mut all = vec![1; 200_000];
+        assert_eq!(read_at_most(&file, &mut all, 0).unwrap(), 200_000);
+        assert_eq!((&all[..4], &all[199_990..199_994]), (&b"head"[..], &b"tail"[..]));
+        assert!(all[4..199_990].iter().all(|&b| b == 0));
     }
 
     #[test]

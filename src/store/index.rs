@@ -72,7 +72,9 @@ impl IndexFile {
         let path = dir.join(format!("{number:017}"));
         let slots = shape.items_at() as u64;
         let file = segments::create_rw(&path, shape.file_len(), slots)?;
-        let mut map = segments::map_mut(&path, &file)?;
+        let mut map = segments::map_mut(&path, &file).inspect_err(|_| {
+            let _ = disk::remove_file(&path);
+        })?;
         map[..HEADER_LEN].copy_from_slice(&header.to_bytes());
         Ok(Self {
             path,
@@ -125,10 +127,9 @@ impl IndexFile {
         let item_end = (item_at + ITEM_LEN) as u64;
         if item_end > inner.reserved {
             let to = (item_end + RESERVE).min(self.shape.file_len());
-            // The slots of a file that another broker made may have no space of their own yet.
-            let from = if inner.reserved == 0 { 0 } else { item_at as u64 };
+            // The slots of a file that another broker made may have no space of their own yet. They are in use.
             let reserve = if inner.reserved == 0 {
-                disk::reserve(&inner.file, from, self.shape.items_at() as u64)
+                disk::reserve_kept(&inner.file, 0, self.shape.items_at() as u64)
             } else {
                 Ok(())
             };
@@ -141,7 +142,7 @@ impl IndexFile {
         let seconds = if is_first || header.begin_timestamp <= 0 {
             0
         } else {
-            let seconds = (timestamp - header.begin_timestamp) / 1000;
+            let seconds = timestamp.saturating_sub(header.begin_timestamp) / 1000;
             i32::try_from(seconds.max(0)).unwrap_or(i32::MAX)
         };
         let slot = inner.map[slot_at..]
@@ -164,7 +165,7 @@ impl IndexFile {
             header.begin_offset = offset;
             header.begin_timestamp = timestamp;
         }
-        header.used_slots += i32::from(previous == 0);
+        header.used_slots = header.used_slots.saturating_add(i32::from(previous == 0));
         header.count += 1;
         header.end_offset = offset;
         header.end_timestamp = timestamp;
@@ -197,7 +198,7 @@ impl IndexFile {
                 };
                 slot.copy_from_slice(&previous.to_be_bytes());
                 if previous == 0 && n < inner.header.count {
-                    inner.header.used_slots = (inner.header.used_slots - 1).max(0);
+                    inner.header.used_slots = inner.header.used_slots.saturating_sub(1).max(0);
                 }
             }
             let item_at = self.shape.item_at(n as u32);
@@ -333,9 +334,12 @@ impl Index {
             }
         });
         let header = Header { count: 1, ..header };
-        let number = now_name().max(last.as_ref().map_or(0, |file| file.number + 1));
+        let number = now_name().max(last.as_ref().map_or(0, |file| file.number.saturating_add(1)));
         let file = Arc::new(IndexFile::create(&self.dir, number, self.shape, header)?);
-        file.put(hash, offset, timestamp)?;
+        // The next attempt makes another file, so this one must not stay.
+        file.put(hash, offset, timestamp).inspect_err(|_| {
+            let _ = disk::remove_file(file.path());
+        })?;
         self.files
             .write()
             .unwrap_or_else(PoisonError::into_inner)

@@ -23,7 +23,8 @@ pub fn parse_index(name: &str) -> Option<u64> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    name.parse().ok()
+    // As Java: a number that a signed word holds.
+    name.parse().ok().filter(|&number| i64::try_from(number).is_ok())
 }
 
 #[cfg(test)]
@@ -53,5 +54,6 @@ mod tests {
         assert_eq!(parse_index("20261129174757416"), Some(20_261_129_174_757_416));
         assert_eq!(parse_index("20261129174757416.tmp"), None);
         assert_eq!(parse_index(""), None);
+        assert_eq!(parse_index("18446744073709551615"), None);
     }
 }
