@@ -24,6 +24,10 @@ const PAGE: u64 = 4096;
 /// No more dirty queues than these are flushed each time, however few bytes they have: it keeps the checkpoint young
 /// and the start after a crash short.
 const FEW_QUEUES: usize = 32;
+/// How often maps are looked at while there is nothing to flush.
+const IDLE: Duration = Duration::from_secs(30);
+/// Errors of a write-back that mean lost pages: EIO, ENOSPC, EROFS, EDQUOT.
+const LOST: [i32; 4] = [5, 28, 30, 122];
 
 /// How far the log is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,9 +146,10 @@ pub fn run_queues(shared: &Shared) {
                 && !shared.checkpoint.is_dirty()
         };
         if nothing_to_do() {
+            // Readers make maps as well, so a round of letting go comes now and then without new records.
             shared
                 .queue_flush
-                .park(None, || shared.stop.is_stopped() || !nothing_to_do());
+                .park(Some(IDLE), || shared.stop.is_stopped() || !nothing_to_do());
             if shared.stop.is_stopped() {
                 break;
             }
@@ -165,9 +170,25 @@ pub fn run_queues(shared: &Shared) {
         match flush_queues(shared, least, is_late) {
             Ok(()) if is_late => thorough = Instant::now(),
             Ok(()) => {}
-            Err(e) => tracing::error!("{e}"),
+            Err(e) => queue_flush_failed(shared, &e),
         }
         shared.queues.let_go();
+    }
+}
+
+/// What a failed write-back of queues or index took with it is unknown, and a second try would find nothing to do and
+/// succeed. So it is as final as that of the log; a failure to begin with it is not.
+pub fn queue_flush_failed(shared: &Shared, e: &Error) {
+    let is_lost = matches!(e, Error::Io { what: "flush", source, .. }
+        if source.raw_os_error().is_some_and(|code| LOST.contains(&code)));
+    if is_lost
+        && shared
+            .health
+            .block(Block::FlushFailed, format!("flush failed: {e}"))
+    {
+        tracing::error!("{e}; the store takes no more writes: stop the broker and check the disk");
+    } else {
+        tracing::error!("{e}");
     }
 }
 
@@ -177,6 +198,10 @@ pub fn flush_queues(shared: &Shared, least: u64, all: bool) -> Result<(), Error>
     // Java moves this time with each entry in memory. Here it moves when the entries are on the disk, so that a power
     // failure cannot leave a queue short of entries that recovery does not replay.
     let timestamp = shared.build.timestamp();
+    if shared.health.has(Block::FlushFailed) {
+        // The checkpoint must not vouch for anything any more.
+        return Ok(());
+    }
     let mut dirty = shared.queues.all();
     dirty.retain(|queue| queue.dirty_bytes() > 0);
     let all = all || dirty.len() <= FEW_QUEUES;

@@ -45,6 +45,11 @@ impl Health {
         self.bits.fetch_and(!(1 << block as u32), Ordering::Release) & (1 << block as u32) != 0
     }
 
+    /// True while this reason stands.
+    pub fn has(&self, block: Block) -> bool {
+        self.bits.load(Ordering::Acquire) & (1 << block as u32) != 0
+    }
+
     /// The gravest reason against writing.
     pub fn reason(&self) -> Option<String> {
         if self.bits.load(Ordering::Acquire) == 0 {

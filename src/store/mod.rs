@@ -182,6 +182,8 @@ pub struct StoreFigures {
 const RECORD_OVERHEAD: usize = 64 * 1024;
 /// How long a clean stop waits for queues and index to catch up with the log.
 const CATCH_UP: Duration = Duration::from_secs(30);
+/// How long it waits when they cannot be written, on a full disk for one.
+const STUCK: Duration = Duration::from_millis(1500);
 
 /// An open store directory. Owned by one process at a time.
 ///
@@ -456,7 +458,9 @@ impl MessageStore {
             let hidden = shared.is_sync() && shared.flush.flushed().failed;
             shared.build.at() < shared.log.segments().end() && !hidden
         };
-        while is_behind() && Instant::now() < until {
+        let stuck = Instant::now() + STUCK;
+        let hopeless = || shared.health.has(Block::BuildFailed) && Instant::now() > stuck;
+        while is_behind() && Instant::now() < until && !hopeless() {
             shared.appended();
             thread::sleep(Duration::from_millis(1));
         }
@@ -475,7 +479,7 @@ impl MessageStore {
             path: root.clone(),
             source: std::io::Error::other(reason.to_owned()),
         };
-        if !flush::flush_log(shared) {
+        if !flush::flush_log(shared) || shared.health.has(Block::FlushFailed) {
             return Err(failed("a flush failed; the next start recovers"));
         }
         shared.full_index_files(shared.index.files().into_iter().filter(|file| file.is_full()));
