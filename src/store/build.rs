@@ -13,6 +13,7 @@ use super::format::consume_queue::Entry;
 use super::health::Block;
 use super::index::{Index, IndexFile};
 use super::queues::ConsumeQueues;
+use super::segments::LogBytes;
 use super::shared::Shared;
 use super::wake::Waker;
 use crate::protocol::message::MessageView;
@@ -227,8 +228,11 @@ pub fn run(shared: &Shared) {
                 Some(Ok(Found::Filler { .. })) => {}
                 Some(Err(damage)) => {
                     // What an append wrote reads back, so this is memory or disk gone bad under us.
-                    tracing::error!("commit log {damage}; records up to {bound} cannot be consumed");
-                    cursor.seek(bound);
+                    let log = shared.log.segments();
+                    // Only as much is passed over as must be: to the next segment, or to the first that is left.
+                    let next = log.file_end(damage.at).max(log.start()).min(bound);
+                    tracing::error!("commit log {damage}; records up to {next} cannot be consumed");
+                    cursor.seek(next);
                 }
                 None => break,
             }

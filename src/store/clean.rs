@@ -146,7 +146,10 @@ pub fn delete_one(shared: &Shared, now: SystemTime, is_time: bool) -> Result<boo
 fn follow(shared: &Shared, start: u64) -> Result<(), Error> {
     let pause = Duration::from_millis(shared.config.load().delete_consume_queue_files_interval);
     for queue in shared.queues.all() {
-        let deleted = queue.expire(start as i64)?;
+        let deleted = queue.expire(start as i64).unwrap_or_else(|e| {
+            tracing::error!("{e}");
+            0
+        });
         if deleted > 0 && shared.stop.sleep(pause) {
             break;
         }

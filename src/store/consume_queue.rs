@@ -3,6 +3,7 @@
 //! Segments are mapped when they are needed and let go when they are not (see [`super::queues`]): a store may have
 //! more queues than a process may have maps. Files stay sparse; space is reserved in small steps ahead of the writer.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 
 use super::Error;
 use super::disk::{self, io_error};
-use super::format::consume_queue::{self, Entry, LEN};
+use super::format::consume_queue::{self, Entry, EntryView, LEN};
 use super::format::file_name;
 use super::queues::Maps;
 use super::reader::QueueName;
@@ -98,6 +99,17 @@ impl Run {
         let bytes = self.segment.bytes(self.from);
         &bytes[..(self.to - self.from).min(bytes.len())]
     }
+
+    fn first(&self) -> Option<Entry> {
+        Some(EntryView::new(self.bytes().first_chunk()?).to_entry())
+    }
+
+    /// The last entry that points to a record.
+    fn last_real(&self) -> Option<Entry> {
+        let (entries, _) = self.bytes().as_chunks::<LEN>();
+        let mut entries = entries.iter().rev().map(|bytes| EntryView::new(bytes).to_entry());
+        entries.find(|entry| !entry.is_blank())
+    }
 }
 
 impl ConsumeQueue {
@@ -119,6 +131,8 @@ impl ConsumeQueue {
             max_physic: AtomicI64::new(state.max_physic),
             flushed: AtomicI64::new(state.flushed),
             files: Mutex::new(Files {
+                // Whoever left entries unflushed may have left the names so, too.
+                named: state.flushed < state.max,
                 list: state.bases.into_iter().map(|base| (base, None)).collect(),
                 ..Files::default()
             }),
@@ -182,6 +196,10 @@ impl ConsumeQueue {
             return Ok(Pushed::Repeated);
         }
         let mut files = self.files();
+        // Deleted meanwhile: its directory must not come back.
+        if self.gone.load(Ordering::Relaxed) {
+            return Ok(Pushed::Repeated);
+        }
         let mut at = max;
         if queue_offset > max {
             at = self.skip_to(&mut files, max, queue_offset)?;
@@ -198,9 +216,15 @@ impl ConsumeQueue {
     /// Fills the places up to `queue_offset` with blanks, so that the entry keeps its number. Returns where it goes.
     fn skip_to(&self, files: &mut Files, max: i64, queue_offset: i64) -> Result<i64, Error> {
         let per_file = (self.segment_size / LEN as u64) as i64;
-        if files.list.is_empty() {
-            // As in Java: the queue begins with the file that the entry belongs to.
-            let first = queue_offset - queue_offset % per_file;
+        // As in Java: the queue begins with the file that the entry belongs to.
+        let first = queue_offset - queue_offset % per_file;
+        // The file may be there from an attempt that met a full disk.
+        let begins = match files.list.as_slice() {
+            [] => true,
+            [(base, _)] => max == 0 && *base == first as u64 * LEN as u64,
+            _ => false,
+        };
+        if begins {
             for n in first..queue_offset {
                 self.write(files, n, Entry::BLANK)?;
             }
@@ -289,32 +313,36 @@ impl ConsumeQueue {
 
     /// The entries from a queue offset to the end of its segment or of the queue; `None` where there are none.
     pub fn run(&self, offset: i64) -> Option<Run> {
+        self.look(offset).unwrap_or_else(|e| {
+            tracing::error!("{e}");
+            None
+        })
+    }
+
+    /// [`Self::run`], telling entries that cannot be read now from those that are not there.
+    pub fn look(&self, offset: i64) -> Result<Option<Run>, Error> {
         let max = self.max();
         if offset < 0 || offset >= max {
-            return None;
+            return Ok(None);
         }
         self.used.store(true, Ordering::Relaxed);
         let at = offset as u64 * LEN as u64;
         let base = at - at % self.segment_size;
         let to = (max as u64 * LEN as u64 - base).min(self.segment_size);
         let mut files = self.files();
-        let n = files.list.binary_search_by_key(&base, |(b, _)| *b).ok()?;
-        let segment = match &files.list[n].1 {
-            Some(segment) => Arc::clone(segment),
-            None => {
-                if let Err(e) = self.map(&mut files, n, to as usize) {
-                    tracing::error!("{e}");
-                    return None;
-                }
-                Arc::clone(files.list[n].1.as_ref()?)
-            }
+        let Ok(n) = files.list.binary_search_by_key(&base, |(b, _)| *b) else {
+            return Ok(None);
         };
+        if files.list[n].1.is_none() {
+            self.map(&mut files, n, to as usize)?;
+        }
+        let segment = files.list[n].1.clone();
         drop(files);
-        Some(Run {
+        Ok(segment.map(|segment| Run {
             segment,
             from: (at - base) as usize,
             to: to as usize,
-        })
+        }))
     }
 
     /// Maps a segment of the list: the last one for writing, since it goes on.
@@ -332,9 +360,21 @@ impl ConsumeQueue {
 
     /// One entry.
     pub fn entry(&self, offset: i64) -> Option<Entry> {
-        let run = self.run(offset)?;
-        let bytes: &[u8; LEN] = run.bytes().first_chunk()?;
-        Some(consume_queue::EntryView::new(bytes).to_entry())
+        self.run(offset)?.first()
+    }
+
+    /// The first entry at or behind `offset` that points to a record, and its offset.
+    fn next_real(&self, mut offset: i64) -> Result<Option<(i64, Entry)>, Error> {
+        while offset < self.max() {
+            if let Some(run) = self.look(offset)? {
+                let mut found = (offset..).zip(consume_queue::entries(run.bytes()));
+                if let Some((n, entry)) = found.find(|(_, entry)| !entry.to_entry().is_blank()) {
+                    return Ok(Some((n, entry.to_entry())));
+                }
+            }
+            offset = self.next_segment(offset);
+        }
+        Ok(None)
     }
 
     /// The first queue offset of the segment behind the one that `offset` lies in.
@@ -354,6 +394,8 @@ impl ConsumeQueue {
         let (from, to) = (flushed as u64 * LEN as u64, max as u64 * LEN as u64);
         let mut files = self.files();
         let named = std::mem::take(&mut files.named);
+        // A name stays unflushed until all of this worked.
+        let unnamed = || self.files().named |= named;
         let dirty: Vec<_> = files
             .list
             .iter()
@@ -361,6 +403,18 @@ impl ConsumeQueue {
             .cloned()
             .collect();
         drop(files);
+        self.flush_files(dirty, (from, to), named)
+            .inspect_err(|_| unnamed())?;
+        self.flushed.store(max, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn flush_files(
+        &self,
+        dirty: Vec<(u64, Option<Arc<Segment>>)>,
+        (from, to): (u64, u64),
+        named: bool,
+    ) -> Result<(), Error> {
         for (base, map) in dirty {
             let start = (from.max(base) - base) as usize;
             let end = (to - base).min(self.segment_size) as usize;
@@ -380,7 +434,6 @@ impl ConsumeQueue {
                 disk::sync_dir(parent)?;
             }
         }
-        self.flushed.store(max, Ordering::Relaxed);
         Ok(())
     }
 
@@ -406,25 +459,31 @@ impl ConsumeQueue {
                 break;
             };
             drop(files);
-            let last = ((base + self.segment_size) / LEN as u64) as i64 - 1;
-            match self.entry(last) {
-                Some(entry) if entry.offset >= log_start && !entry.is_blank() => break,
-                _ => {}
+            // What cannot be read now is no reason to delete it.
+            let Some(run) = self.look((base / LEN as u64) as i64)? else {
+                break;
+            };
+            if run.last_real().is_some_and(|entry| entry.offset >= log_start) {
+                break;
             }
             let mut files = self.files();
+            // The queue may have been deleted meanwhile.
+            if files.list.len() < 2 || files.list[0].0 != base {
+                break;
+            }
             let (base, map) = files.list.remove(0);
             self.maps.remove(usize::from(map.is_some()));
             drop(files);
             disk::remove_file(&self.dir.join(file_name::segment(base)))?;
             deleted += 1;
         }
-        self.correct_min(log_start);
+        self.correct_min(log_start)?;
         Ok(deleted)
     }
 
     /// Moves the minimum to the first entry whose record is at or behind `log_start`; to the maximum when there is
     /// none, so an emptied queue keeps its number.
-    pub fn correct_min(&self, log_start: i64) {
+    pub fn correct_min(&self, log_start: i64) -> Result<(), Error> {
         let max = self.max();
         let first = self
             .files()
@@ -433,15 +492,17 @@ impl ConsumeQueue {
             .map(|(base, _)| (base / LEN as u64) as i64);
         let Some(first) = first else {
             self.min.store(max, Ordering::Release);
-            return;
+            return Ok(());
         };
         let from = self.min.load(Ordering::Relaxed).max(first);
-        let is_gone = |offset| {
-            self.entry(offset)
-                .is_none_or(|entry| entry.is_blank() || entry.offset < log_start)
-        };
-        let min = partition_point(from, max, is_gone);
+        // A blank is gone with the entry behind it, so that blanks in the middle do not mislead the search.
+        let min = try_partition_point(from, max, |offset| {
+            let real = self.next_real(offset)?;
+            Ok::<_, Error>(real.is_none_or(|(_, entry)| entry.offset < log_start))
+        })?;
+        let min = self.next_real(min)?.map_or(max, |(n, _)| n);
         self.min.store(min, Ordering::Release);
+        Ok(())
     }
 
     /// Cuts the entries of records at or behind `log_end`. Called by recovery only, before anybody reads.
@@ -455,15 +516,15 @@ impl ConsumeQueue {
         let Some(first) = first else {
             return Ok(());
         };
-        let is_kept = |offset| {
-            self.entry(offset)
-                .is_some_and(|entry| entry.is_blank() || entry.offset < log_end)
-        };
-        let cut = partition_point(first, max, is_kept);
+        let entry = |offset| Ok::<_, Error>(self.look(offset)?.and_then(|run| run.first()));
+        let cut = try_partition_point(first, max, |offset| {
+            let kept = entry(offset)?.is_some_and(|entry| entry.is_blank() || entry.offset < log_end);
+            Ok::<_, Error>(kept)
+        })?;
         if cut == max {
             return Ok(());
         }
-        let max_physic = match self.entry(cut - 1) {
+        let max_physic = match entry(cut - 1)? {
             Some(last) if cut > first && !last.is_blank() => last.end(),
             _ => log_end,
         };
@@ -525,7 +586,11 @@ impl Drop for ConsumeQueue {
 pub(super) fn clear_tail(path: &Path, from: u64) -> Result<(), Error> {
     let file = segments::open_rw(path)?;
     let len = file.metadata().map_err(io_error("inspect", path))?.len();
-    disk::zero_tail(&file, from, len).map_err(io_error("clear", path))?;
+    let reached = disk::zero_tail(&file, from, len).map_err(io_error("clear", path))?;
+    if reached > from {
+        // Else a power failure could bring them back behind what is written next.
+        file.sync_data().map_err(io_error("flush", path))?;
+    }
     Ok(())
 }
 
@@ -536,16 +601,24 @@ fn remove_empty_dir(dir: &Path) {
 
 /// The first number in `from..to` for which `is_before` does not hold; those for which it holds come first.
 pub(super) fn partition_point(from: i64, to: i64, is_before: impl Fn(i64) -> bool) -> i64 {
+    match try_partition_point(from, to, |n| Ok::<_, Infallible>(is_before(n))) {
+        Ok(found) => found,
+        Err(never) => match never {},
+    }
+}
+
+/// [`partition_point`] with a test that may fail.
+fn try_partition_point<E>(from: i64, to: i64, is_before: impl Fn(i64) -> Result<bool, E>) -> Result<i64, E> {
     let (mut low, mut high) = (from, to.max(from));
     while low < high {
         let middle = low + (high - low) / 2;
-        if is_before(middle) {
+        if is_before(middle)? {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    low
+    Ok(low)
 }
 
 #[cfg(test)]
@@ -602,11 +675,58 @@ mod tests {
         assert_eq!((queue.min(), queue.max()), (7, 8));
         assert_eq!(queue.entry(5).unwrap(), Entry::BLANK);
         assert!(queue.entry(4).is_none());
-        queue.correct_min(0);
+        queue.correct_min(0).unwrap();
         assert_eq!(queue.min(), 7);
         queue.push(9, entry(9)).unwrap();
         assert_eq!(queue.entry(8).unwrap(), Entry::BLANK);
         assert_eq!(queue.entry(9).unwrap(), entry(9));
+    }
+
+    #[test]
+    fn blanks_in_the_middle_mislead_neither_minimum_nor_expiry() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        queue.push(0, entry(0)).unwrap();
+        queue.push(1, entry(1)).unwrap();
+        // Entries 2 to 6 are lost, the last three places of the first segment among them.
+        queue.push(7, entry(7)).unwrap();
+        assert_eq!(queue.expire(1010).unwrap(), 0);
+        assert_eq!((queue.min(), queue.max()), (1, 8));
+        assert_eq!(queue.expire(1020).unwrap(), 1);
+        assert_eq!((queue.min(), queue.max()), (7, 8));
+    }
+
+    #[test]
+    fn entries_that_cannot_be_read_now_are_neither_deleted_nor_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        for n in 0..12 {
+            queue.push(n, entry(n)).unwrap();
+        }
+        queue.let_go(true);
+        // Stands for a process that has no descriptor left.
+        let (all, away) = (dir.path().join("t/0"), dir.path().join("t/away"));
+        std::fs::rename(&all, &away).unwrap();
+        assert!(queue.expire(1030).is_err());
+        assert!(queue.correct_min(1030).is_err());
+        assert!(queue.truncate(1030).is_err());
+        std::fs::rename(&away, &all).unwrap();
+        assert_eq!((queue.min(), queue.max()), (0, 12));
+        assert_eq!(queue.expire(1030).unwrap(), 0);
+        assert_eq!((queue.min(), queue.max()), (3, 12));
+        assert_eq!(queue.entry(11).unwrap(), entry(11));
+    }
+
+    #[test]
+    fn a_queue_that_begins_late_begins_again_after_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let queue = queue(dir.path(), Recovered::default());
+        // What a disk that filled up at the second blank leaves.
+        queue.write(&mut queue.files(), 5, Entry::BLANK).unwrap();
+        queue.push(7, entry(7)).unwrap();
+        assert_eq!((queue.min(), queue.max()), (7, 8));
+        assert_eq!(queue.entry(7).unwrap(), entry(7));
+        assert_eq!(std::fs::read_dir(dir.path().join("t/0")).unwrap().count(), 1);
     }
 
     #[test]
@@ -622,7 +742,7 @@ mod tests {
         assert_eq!((queue.min(), queue.max()), (12, 12));
         assert!(queue.entry(11).is_some());
         queue.push(12, entry(500)).unwrap();
-        queue.correct_min(5000);
+        queue.correct_min(5000).unwrap();
         assert_eq!((queue.min(), queue.max()), (12, 13));
     }
 

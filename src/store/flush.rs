@@ -192,8 +192,8 @@ pub fn queue_flush_failed(shared: &Shared, e: &Error) {
     }
 }
 
-/// Flushes queues with at least `least` dirty bytes, or all when asked for or when they are few; then full index files and the checkpoint. When all queues are flushed
-/// the checkpoint says so.
+/// Flushes queues with at least `least` dirty bytes, or all when asked for or when they are few; then full index files
+/// and the checkpoint. When all queues are flushed the checkpoint says so.
 pub fn flush_queues(shared: &Shared, least: u64, all: bool) -> Result<(), Error> {
     // Java moves this time with each entry in memory. Here it moves when the entries are on the disk, so that a power
     // failure cannot leave a queue short of entries that recovery does not replay.

@@ -131,7 +131,7 @@ pub fn queues(config: &StoreConfig, abnormal: bool) -> Result<Vec<LoadedQueue>, 
         .map(|(name, listing)| {
             let unit = LEN as u64;
             let files = check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen)?;
-            let (state, last) = scan(&files, size, abnormal);
+            let (state, last) = scan(&files, size, abnormal)?;
             Ok(LoadedQueue {
                 name,
                 files,
@@ -144,9 +144,9 @@ pub fn queues(config: &StoreConfig, abnormal: bool) -> Result<Vec<LoadedQueue>, 
 
 /// Finds the end of a queue: the first entry that was not written, looking from the third file from the end on, or
 /// from an earlier one if those before lack their ends as well.
-fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<Entry>) {
+fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> Result<(Recovered, Option<Entry>), Error> {
     let Some(first) = files.first() else {
-        return (Recovered::default(), None);
+        return Ok((Recovered::default(), None));
     };
     // The last files are read, not mapped: behind their entries they are holes, and to look at a hole of a mapped file
     // takes space that a full tmpfs does not have.
@@ -157,6 +157,7 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<
     };
     let mut from = files.len().saturating_sub(3);
     while from > 0 && !is_whole(&files[from - 1]) {
+        segments.check(files[from - 1].base)?;
         from -= 1;
     }
     let from = &files[from];
@@ -167,6 +168,8 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<
             last = Some(*entry);
         }
     });
+    // A file that is there and cannot be opened does not end the queue.
+    segments.check(cursor.position() * LEN as u64)?;
     let state = Recovered {
         bases: files.iter().map(|file| file.base).collect(),
         min: (first.base / LEN as u64) as i64,
@@ -179,7 +182,7 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> (Recovered, Option<
             cursor.position() as i64
         },
     };
-    (state, last)
+    Ok((state, last))
 }
 
 /// The index files that can be used, oldest first, and from where on records must be indexed anew because a file was
@@ -282,6 +285,13 @@ mod tests {
         }
         assert_eq!(check(&[1], false).unwrap(), [8192]);
         assert_eq!(check(&[4096], true).unwrap(), [8192]);
+    }
+
+    #[test]
+    fn a_queue_file_that_cannot_be_opened_does_not_end_the_queue() {
+        let (dir, listing) = files(&[8192]);
+        std::fs::remove_file(dir.path().join(file_name::segment(0))).unwrap();
+        assert!(scan(&listing.files, 8192, false).is_err());
     }
 
     #[test]

@@ -94,10 +94,17 @@ impl Shared {
     ) -> Got {
         let config = self.config.load();
         let offset = got.next_offset;
-        let Some(run) = queue.run(offset) else {
-            got.status = GetStatus::OffsetFoundNull;
-            got.next_offset = queue.next_segment(offset);
-            return got;
+        let run = match queue.look(offset) {
+            Ok(Some(run)) => run,
+            found => {
+                got.status = GetStatus::OffsetFoundNull;
+                // What cannot be read now is not passed over.
+                match found {
+                    Err(e) => tracing::error!("{e}"),
+                    Ok(_) => got.next_offset = queue.next_segment(offset),
+                }
+                return got;
+            }
         };
         let max_bytes = max_bytes.clamp(LEAST_BYTES, MOST_BYTES);
         let scan = config.max_filter_message_size.max(max_count.saturating_mul(LEN)) / LEN;
@@ -109,13 +116,17 @@ impl Shared {
             window_at: 0,
         };
         let mut bytes = 0usize;
-        // Entries below are of a segment that is gone.
+        // Records below are gone.
         let mut gone_below = i64::MIN;
         for entry in entries(run.bytes()).take(scan) {
-            let size = usize::try_from(entry.size()).unwrap_or(0);
+            let is_blank = entry.to_entry().is_blank();
+            let size = match usize::try_from(entry.size()) {
+                Ok(size) if !is_blank => size,
+                _ => 0,
+            };
             if bytes > 0 {
                 let count = got.records.len();
-                let in_memory = log_end - entry.offset() <= hot;
+                let in_memory = log_end.saturating_sub(entry.offset()) <= hot;
                 let (most_bytes, most_count) = if in_memory {
                     (
                         config.max_transfer_bytes_on_message_in_memory,
@@ -132,7 +143,7 @@ impl Shared {
                 }
             }
             got.next_offset += 1;
-            if entry.offset() < gone_below || !filter(entry.tags_code()) {
+            if is_blank || entry.offset() < gone_below || !filter(entry.tags_code()) {
                 continue;
             }
             match cutter.record(entry.to_entry()) {
@@ -140,14 +151,13 @@ impl Shared {
                     bytes += record.len();
                     got.records.push(record);
                     got.status = GetStatus::Found;
-                    gone_below = i64::MIN;
                 }
                 None => {
                     if bytes == 0 {
                         got.status = GetStatus::MessageWasRemoving;
                     }
-                    let at = u64::try_from(entry.offset()).unwrap_or(0);
-                    gone_below = i64::try_from(log.file_end(at)).unwrap_or(i64::MAX);
+                    // One that is damaged takes no others with it.
+                    gone_below = i64::try_from(log.start()).unwrap_or(i64::MAX);
                 }
             }
         }
@@ -165,7 +175,9 @@ impl Shared {
         self.queues
             .find(topic, queue_id)
             .and_then(|queue| queue.entry(offset))
-            .is_some_and(|entry| self.log.segments().end() as i64 - entry.offset <= self.hot_bytes())
+            .is_some_and(|entry| {
+                (self.log.segments().end() as i64).saturating_sub(entry.offset) <= self.hot_bytes()
+            })
     }
 
     fn entry_time(&self, entry: Entry) -> Option<i64> {

@@ -95,7 +95,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     cut_log(&mut files, walked.end, size)?;
     for queue in queues.all() {
         queue.truncate(walked.end as i64)?;
-        queue.correct_min(log_start as i64);
+        queue.correct_min(log_start as i64)?;
         queue.let_go(true);
     }
     let index = cut_index(index, &config, walked.end as i64)?;
@@ -207,6 +207,8 @@ fn walk(
                 walked.end = if has_next { at + len } else { at };
             }
             Err(damage) => {
+                // A file that is there and cannot be opened does not end the log.
+                segments.check(damage.at)?;
                 let next = segments.files().find(|file| file.base > damage.at);
                 if let (DamageKind::Missing, Some(next)) = (&damage.kind, next) {
                     tracing::error!("commit log {damage}; going on with {}", next.path.display());
@@ -326,6 +328,7 @@ fn cut_index(index: Index, config: &StoreConfig, end: i64) -> Result<Index, Erro
 fn cut_log(files: &mut Vec<SegmentFile>, end: u64, size: u64) -> Result<(), Error> {
     for file in files.extract_if(.., |file| file.base > end) {
         disk::remove_file(&file.path)?;
+        file.path.parent().map_or(Ok(()), disk::sync_dir)?;
     }
     if let Some(last) = files.last() {
         let from = end.saturating_sub(last.base).min(size);
@@ -338,4 +341,25 @@ fn cut_log(files: &mut Vec<SegmentFile>, end: u64, size: u64) -> Result<(), Erro
 pub fn remove_abort(root: &Path) -> Result<(), Error> {
     disk::remove_file(&root.join("abort"))?;
     disk::sync_dir(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_that_cannot_be_opened_is_an_error_and_not_the_end_of_the_log() {
+        let path = std::path::PathBuf::from("/no/such/segment");
+        let file = |base| SegmentFile {
+            base,
+            path: path.clone(),
+            len: 4096,
+        };
+        let log = Segments::new(vec![file(0), file(4096)], 4096, false);
+        let error = walk(&log, 0, true, |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains("/no/such/segment"), "{error}");
+        // A hole between files is stepped over.
+        let log = Segments::new(vec![file(4096)], 4096, false);
+        assert!(walk(&log, 0, true, |_| Ok(())).is_err());
+    }
 }

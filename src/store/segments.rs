@@ -326,6 +326,21 @@ impl Segments {
         self.files.iter().map(|(file, _)| file)
     }
 
+    /// An error when the file that `at` lies in could not be opened; where there is none, that is none.
+    pub fn check(&self, at: u64) -> Result<(), Error> {
+        match self.find(at) {
+            Some((file, source)) if matches!(source.get(), Some(None)) => {
+                let reason = "it could not be opened at first".to_owned();
+                Segment::open_read(&file.path, file.base).and(Err(Error::Damaged {
+                    path: file.path.clone(),
+                    offset: 0,
+                    reason,
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn find(&self, at: u64) -> Option<&(SegmentFile, OnceLock<Option<Source>>)> {
         let n = self.files.partition_point(|(file, _)| file.base <= at);
         let found = self.files.get(n.checked_sub(1)?)?;

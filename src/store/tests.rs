@@ -93,6 +93,99 @@ fn a_failed_flush_stops_writing_and_says_why() {
 }
 
 #[test]
+fn a_failed_flush_of_a_queue_is_as_final_as_one_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    store.append(&message("t", 0)).unwrap();
+    settle(&store);
+    let too_many_files = Error::Io {
+        what: "flush",
+        path: "consumequeue".into(),
+        source: std::io::Error::from_raw_os_error(24),
+    };
+    flush::queue_flush_failed(&store.shared, &too_many_files);
+    store.append(&message("t", 1)).unwrap();
+    settle(&store);
+    flush::queue_flush_failed(&store.shared, &broken(0, 0).unwrap_err());
+    let refused = store.append(&message("t", 2)).unwrap_err();
+    assert!(matches!(refused, AppendError::NotWritable(_)), "{refused:?}");
+    flush::flush_queues(&store.shared, 1, true).unwrap();
+    assert_eq!(store.shared.checkpoint.get().logics_msg_timestamp, 0);
+    assert!(store.close().is_err());
+    assert!(dir.path().join("abort").exists());
+}
+
+#[test]
+fn what_no_reader_takes_for_a_record_is_not_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    let odd = NewMessage {
+        properties: "k\u{1}v\u{2}\0".into(),
+        ..message("t", 0)
+    };
+    assert!(matches!(store.append(&odd), Err(AppendError::Illegal(_))));
+    assert_eq!(store.append(&message("t", 0)).unwrap().offset, 0);
+    settle(&store);
+    assert_eq!(store.max_offset("t", 0), 1);
+}
+
+#[test]
+fn a_lost_entry_takes_no_other_message_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    let mut offsets = Vec::new();
+    for n in 0..5 {
+        offsets.push(store.append(&message("t", n)).unwrap().offset);
+    }
+    settle(&store);
+    store.close().unwrap();
+    let queue = dir
+        .path()
+        .join("consumequeue/t/0")
+        .join(format::file_name::segment(0));
+    let mut entries = std::fs::read(&queue).unwrap();
+    entries[20..40].copy_from_slice(&format::consume_queue::Entry::BLANK.to_bytes());
+    std::fs::write(&queue, entries).unwrap();
+    let log = dir.path().join("commitlog").join(format::file_name::segment(0));
+    let mut records = std::fs::read(&log).unwrap();
+    records[offsets[3] as usize + 4] ^= 1;
+    std::fs::write(&log, records).unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    let got = store.get("t", 0, 0, 32, 1 << 20, &|_| true);
+    assert_eq!((got.status, got.next_offset), (GetStatus::Found, 5));
+    let numbers: Vec<_> = got
+        .records
+        .iter()
+        .map(|bytes| {
+            crate::protocol::message::MessageView::parse(bytes)
+                .unwrap()
+                .queue_offset()
+        })
+        .collect();
+    assert_eq!(numbers, [0, 2, 4]);
+    let got = store.get("t", 0, 1, 1, 100, &|_| true);
+    assert_eq!((got.status, got.next_offset), (GetStatus::Found, 3));
+}
+
+#[test]
+fn a_queue_file_that_cannot_be_read_now_does_not_send_its_readers_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MessageStore::open(config(dir.path())).unwrap();
+    for n in 0..7 {
+        store.append(&message("t", n)).unwrap();
+    }
+    settle(&store);
+    store.shared.queues.find("t", 0).unwrap().let_go(true);
+    // Stands for a process that has no descriptor left.
+    let (here, away) = (dir.path().join("consumequeue/t/0"), dir.path().join("away"));
+    std::fs::rename(&here, &away).unwrap();
+    let got = store.get("t", 0, 1, 32, 1 << 20, &|_| true);
+    assert_eq!((got.status, got.next_offset), (GetStatus::OffsetFoundNull, 1));
+    std::fs::rename(&away, &here).unwrap();
+    assert_eq!(store.get("t", 0, 1, 32, 1 << 20, &|_| true).records.len(), 4);
+}
+
+#[test]
 fn expired_segments_go_and_queues_and_index_follow() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();

@@ -187,6 +187,38 @@ fn append_until_refused(store: &MessageStore, count: &mut usize) -> AppendError 
 
 #[test]
 #[allow(clippy::print_stdout)]
+fn an_index_that_finds_no_room_leaves_no_files_and_keeps_no_one_waiting() {
+    let Some(disk) = SmallDisk::mount(3) else {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    };
+    let root = disk.0.path().join("store");
+    // Room for the slots of a file, and not for its first items.
+    let config = StoreConfig {
+        max_index_num: 1_000_000,
+        ..config(&root)
+    };
+    let store = MessageStore::open(config).unwrap();
+    store
+        .append(&message("t", 0, body(0), "KEYS\u{1}k\u{2}"))
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while store.figures().not_writable.is_none() {
+        assert!(Instant::now() < until, "the index is in need of room");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Two more attempts.
+    std::thread::sleep(Duration::from_millis(2500));
+    let left = std::fs::read_dir(root.join("index")).map_or(0, Iterator::count);
+    assert_eq!(left, 0);
+    let asked = Instant::now();
+    assert!(store.close().is_err());
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(root.join("abort").exists());
+}
+
+#[test]
+#[allow(clippy::print_stdout)]
 fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
     let Some(disk) = SmallDisk::mount(4) else {
         println!("SKIPPED: no right to mount a small file system");
