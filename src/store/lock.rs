@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
@@ -18,6 +19,10 @@ use super::Error;
 use super::disk::io_error;
 
 const CONTENT: &[u8] = b"lock";
+
+/// How long a `flock` alone may be in the way. A process that this one starts has copies of our descriptors until it
+/// executes its program, so a lock just given up can be held by such a child for a moment.
+const FORK_WINDOW: Duration = Duration::from_millis(500);
 
 /// Device and inode of the locks that this process holds.
 static HELD: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
@@ -39,7 +44,8 @@ pub fn path(root: &Path) -> PathBuf {
 #[derive(Debug)]
 pub struct StoreLock {
     id: (u64, u64),
-    _file: File,
+    /// There until the drop.
+    file: Option<File>,
 }
 
 impl StoreLock {
@@ -58,8 +64,20 @@ impl StoreLock {
             .truncate(false)
             .open(&path)
             .map_err(io_error("open", &path))?;
-        for lock in [flock::<&File>, fcntl_lock::<&File>] {
-            match lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let patient = || {
+            let until = Instant::now() + FORK_WINDOW;
+            loop {
+                let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+                if locked != Err(Errno::AGAIN) || Instant::now() >= until {
+                    return locked;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        // The record lock first: it is what a broker holds, and it is answered at once.
+        let record = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
+        for locked in [record, record.and_then(|()| patient())] {
+            match locked {
                 Ok(()) => {}
                 Err(Errno::AGAIN | Errno::ACCESS) => return Err(Error::Locked { path }),
                 Err(e) => return Err(io_error("lock", &path)(e.into())),
@@ -73,13 +91,17 @@ impl StoreLock {
         }
         let id = id(&meta);
         held.push(id);
-        Ok(Self { id, _file: file })
+        Ok(Self { id, file: Some(file) })
     }
 }
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        held().retain(|id| *id != self.id);
+        // The list stays shut until the file is closed: closing it gives up every record lock of this process on it,
+        // a newer one as well.
+        let mut held = held();
+        drop(self.file.take());
+        held.retain(|id| *id != self.id);
     }
 }
 
