@@ -241,22 +241,23 @@ fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
     assert!(named, "{refused:?}");
     drop(store);
     // Recovery needs a little room for queue entries.
-    std::fs::File::options()
-        .write(true)
-        .open(&filler)
-        .unwrap()
-        .set_len((3 << 20) - (512 << 10))
-        .unwrap();
+    std::fs::write(&filler, vec![1; (3 << 20) - (512 << 10)]).unwrap();
 
-    // And with the levels: 90 % used refuses writes before that.
+    // And with the levels: 90 % used refuses writes before that. Somebody else fills the disk.
     let watchful = StoreConfig {
         clean_resource_interval: 20,
         ..config(&root)
     };
     let store = MessageStore::open(watchful.clone()).unwrap();
-    let refused = append_until_refused(&store, &mut count);
+    let _ = std::fs::write(&filler, vec![1; 4 << 20]);
+    let until = Instant::now() + Duration::from_secs(10);
+    while store.figures().not_writable.is_none() {
+        assert!(Instant::now() < until, "the level is noticed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let refused = store.append(&message("t", 0, body(count), "")).unwrap_err();
     assert!(
-        matches!(&refused, AppendError::NotWritable(reason) if reason.contains("% full") || reason.contains("reserve space")),
+        matches!(&refused, AppendError::NotWritable(reason) if reason.contains("% full")),
         "{refused:?}"
     );
     std::fs::remove_file(&filler).unwrap();
