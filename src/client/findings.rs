@@ -61,6 +61,8 @@ pub struct Trends {
 const DISK_WARN: f64 = 0.70;
 /// Used part of a disk at which segments are deleted regardless of age.
 const DISK_CRITICAL: f64 = 0.85;
+/// Used part of a disk at which a broker refuses writes.
+const DISK_FULL: f64 = 0.90;
 /// Dispatch may be behind this long.
 const DISPATCH_BEHIND: Duration = Duration::from_secs(30);
 /// The first request of the send pool may wait this long, ms.
@@ -232,7 +234,6 @@ fn difference<'a>(a: &'a [String], b: &'a [String]) -> Vec<&'a String> {
 
 fn liveness_of(snapshot: &Snapshot, broker: &BrokerState, found: &mut Vec<Finding>) {
     let subject = || Subject::Broker(broker.broker.clone());
-    let period = liveness::period(broker);
     let mut routed_on = Vec::new();
     let mut out: Option<(Duration, Duration)> = None;
     let mut late = Vec::new();
@@ -240,7 +241,7 @@ fn liveness_of(snapshot: &Snapshot, broker: &BrokerState, found: &mut Vec<Findin
         if registration.listed == Some(true) {
             routed_on.push(registration.name_server.as_str());
         }
-        match liveness::beat(registration, period, liveness::scan(server), broker.answers()) {
+        match liveness::beat(server, broker, registration, snapshot.taken_at_ms) {
             Beat::Silent { out_from, out_to } => {
                 out = Some(out.map_or((out_from, out_to), |(a, b)| (a.min(out_from), b.max(out_to))));
             }
@@ -365,7 +366,12 @@ fn runtime(broker: &BrokerState, trends: &Trends, found: &mut Vec<Finding>) {
         let warn = configured.map_or(DISK_WARN, |percent| (percent / 100.0 - 0.05).min(DISK_WARN));
         let text = format!("{name} disk {:.0}%", used * 100.0);
         if used >= DISK_CRITICAL {
-            let detail = "segments are deleted regardless of age, writes stop at 90%".to_owned();
+            let detail = if used >= DISK_FULL {
+                "writes are refused from 90%, segments are deleted regardless of age"
+            } else {
+                "segments are deleted regardless of age, writes stop at 90%"
+            };
+            let detail = detail.to_owned();
             add_with(found, Severity::Critical, "disk", subject(), (text, detail));
         } else if used >= warn {
             let detail = format!(

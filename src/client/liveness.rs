@@ -14,7 +14,7 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_secs(30);
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
 /// Pause between two scans of a name server that did not tell its own.
 pub const DEFAULT_SCAN: Duration = Duration::from_secs(5);
-/// A beat may be this much over its period before it counts as missed: the time of a round trip and of our own poll.
+/// A beat may be this much over its period before it counts as missed: round trips and a busy broker.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Silence towards us below which a missing answer is no more than a slow one.
 const DOUBT: Duration = Duration::from_secs(10);
@@ -119,8 +119,14 @@ fn registration(server: &NameServerState, broker: &BrokerState, now_ms: i64) -> 
     out
 }
 
-/// What a registration means. `answers`: the broker answers our own calls.
-pub fn beat(registration: &Registration, period: Duration, scan: Duration, answers: bool) -> Beat {
+/// What a registration means at `now_ms`.
+pub fn beat(
+    server: &NameServerState,
+    broker: &BrokerState,
+    registration: &Registration,
+    now_ms: i64,
+) -> Beat {
+    let (period, scan) = (period(broker), scan(server));
     match registration.listed {
         None => return Beat::Unknown,
         Some(false) => return Beat::Gone,
@@ -135,9 +141,11 @@ pub fn beat(registration: &Registration, period: Duration, scan: Duration, answe
         RegistrationAge::Unknown => Beat::Unknown,
         RegistrationAge::Answering => Beat::Ok,
         RegistrationAge::Exact(age) => {
-            if age <= period.saturating_add(GRACE) {
+            // Since the name server told the age, a beat may have come that we have not heard of.
+            let told = age.saturating_sub(since(server.cluster.as_of_ms, now_ms));
+            if told <= period.saturating_add(GRACE) {
                 Beat::Ok
-            } else if answers && age < period.saturating_mul(2).min(limit) {
+            } else if broker.answers() && told < period.saturating_mul(2).min(limit) {
                 let missed = age.as_millis() / period.as_millis().max(1);
                 Beat::Late {
                     missed: u64::try_from(missed).unwrap_or(u64::MAX),
@@ -219,7 +227,7 @@ mod tests {
 
     fn one(server: &NameServerState, broker: &BrokerState, now_ms: i64) -> (RegistrationAge, Beat) {
         let r = registrations(std::slice::from_ref(server), broker, now_ms).remove(0);
-        (r.age, beat(&r, period(broker), scan(server), broker.answers()))
+        (r.age, beat(server, broker, &r, now_ms))
     }
 
     #[test]
@@ -261,6 +269,13 @@ mod tests {
                 out_to: S * 5
             }
         );
+    }
+
+    #[test]
+    fn a_beat_that_may_have_come_since_the_last_answer_is_not_missed() {
+        let up = broker(Some(100_000), true);
+        let (age, beat) = one(&server(Some(29), 100_000), &up, 105_000);
+        assert_eq!((age, beat), (RegistrationAge::Exact(S * 34), Beat::Ok));
     }
 
     #[test]

@@ -206,6 +206,8 @@ pub struct App {
     focus: BTreeMap<Screen, Pane>,
     filters: BTreeMap<Screen, Filter>,
     interest: Vec<String>,
+    versions: BTreeMap<BrokerId, i64>,
+    revived: BTreeMap<BrokerId, i64>,
 }
 
 /// What may happen to the console.
@@ -232,6 +234,10 @@ pub enum Action {
     Refresh,
     /// Rates of these topics are on the screen.
     Interest(Vec<String>),
+    /// Versions of the topic tables as the name servers have them.
+    Versions(BTreeMap<BrokerId, i64>),
+    /// Brokers that registered after our last try, and when.
+    Revived(BTreeMap<BrokerId, i64>),
     /// Poll at this interval.
     Interval(Duration),
     /// Put a text on the clipboard.
@@ -273,6 +279,8 @@ impl App {
             focus: BTreeMap::new(),
             filters: BTreeMap::new(),
             interest: Vec::new(),
+            versions: BTreeMap::new(),
+            revived: BTreeMap::new(),
         }
     }
 
@@ -561,6 +569,15 @@ fn settle(app: &mut App, actions: &mut Vec<Action>) {
     if interest != app.interest {
         app.interest.clone_from(&interest);
         actions.push(Action::Interest(interest));
+    }
+    let versions = app.model.registered_versions();
+    if versions != app.versions {
+        app.versions.clone_from(&versions);
+        actions.push(Action::Versions(versions));
+    }
+    if *app.model.revived() != app.revived {
+        app.revived.clone_from(app.model.revived());
+        actions.push(Action::Revived(app.revived.clone()));
     }
 }
 

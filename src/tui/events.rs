@@ -132,12 +132,11 @@ impl Watch {
     fn beats(&mut self, snapshot: &Snapshot, log: &mut EventLog) {
         let now = snapshot.taken_at_ms;
         for broker in &snapshot.brokers {
-            let period = liveness::period(broker);
             for (index, server) in snapshot.name_servers.iter().enumerate() {
                 let Some(registration) = broker.registrations.get(index) else {
                     continue;
                 };
-                let beat = liveness::beat(registration, period, liveness::scan(server), broker.answers());
+                let beat = liveness::beat(server, broker, registration, now);
                 let state = match beat {
                     Beat::Ok => State::Ok,
                     Beat::Late { .. } => State::Late,

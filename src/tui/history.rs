@@ -137,19 +137,44 @@ pub enum Eta {
     Done,
 }
 
-/// When `lag` is gone at `slope` a second: a fall of at least 1 % of the lag a minute counts as one.
+/// Which way a backlog goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trend {
+    /// More.
+    Rising,
+    /// Less.
+    Falling,
+    /// Neither.
+    Flat,
+}
+
+/// Messages a second that are noise, however small the backlog.
+const NOISE: f64 = 0.1;
+
+/// The direction of a backlog of `lag` that changes by `slope` a second: less than 1 % of it a minute is none.
+pub fn trend(lag: f64, slope: f64) -> Trend {
+    let threshold = (lag / 100.0 / 60.0).max(NOISE);
+    if slope > threshold {
+        Trend::Rising
+    } else if slope < -threshold {
+        Trend::Falling
+    } else {
+        Trend::Flat
+    }
+}
+
+/// When `lag` is gone at `slope` a second.
 pub fn eta(lag: f64, slope: Option<f64>) -> Eta {
     if lag <= 0.0 {
         return Eta::Done;
     }
-    let Some(slope) = slope else { return Eta::Unknown };
-    let threshold = lag / 100.0 / 60.0;
-    if slope < -threshold {
-        Eta::Seconds(lag / -slope)
-    } else if slope > threshold {
-        Eta::Never
-    } else {
-        Eta::Flat
+    let Some(slope) = slope else {
+        return Eta::Unknown;
+    };
+    match trend(lag, slope) {
+        Trend::Rising => Eta::Never,
+        Trend::Falling => Eta::Seconds(lag / -slope),
+        Trend::Flat => Eta::Flat,
     }
 }
 
@@ -206,6 +231,8 @@ mod tests {
         assert_eq!(eta(6000.0, Some(-1.0)), Eta::Flat);
         assert_eq!(eta(6000.0, Some(-2.0)), Eta::Seconds(3000.0));
         assert_eq!(eta(6000.0, Some(2.0)), Eta::Never);
+        // One message that comes and goes is no trend.
+        assert_eq!(eta(1.0, Some(0.02)), Eta::Flat);
     }
 
     #[test]

@@ -189,6 +189,8 @@ async fn events(
                     Action::Roster(change) => poller.roster(change),
                     Action::Refresh => poller.refresh(),
                     Action::Interest(topics) => poller.set_interest(topics),
+                    Action::Versions(versions) => poller.set_versions(versions),
+                    Action::Revived(brokers) => poller.set_revived(brokers),
                     Action::Interval(interval) => poller.set_interval(interval),
                     Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
                     Action::Suspend => {

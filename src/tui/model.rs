@@ -15,7 +15,7 @@ use crate::client::findings::{self, Finding, Trends};
 use crate::client::liveness;
 use crate::client::snapshot::{
     BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, NameServerConfig,
-    NameServerState, Seen, Snapshot, TopicOnBroker, TopicState,
+    NameServerState, RegistrationAge, Seen, Snapshot, TopicOnBroker, TopicState,
 };
 use crate::protocol::model::DataVersion;
 
@@ -23,6 +23,8 @@ use crate::protocol::model::DataVersion;
 const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
 /// Series of topics and groups kept at most, each; those with the smallest values go first.
 const SERIES_MAX: usize = 2000;
+/// Registrations nearer than this are the same one, told by two name servers.
+const SAME_BEAT_MS: i64 = 5_000;
 /// Window of the lag trend.
 pub const SLOPE_WINDOW_MS: u64 = 60_000;
 
@@ -138,6 +140,7 @@ pub struct Model {
     lag_changed: bool,
     totals_at_ms: i64,
     all_down_since_ms: Option<i64>,
+    hurry: BTreeMap<BrokerId, i64>,
     watch: Watch,
 }
 
@@ -300,6 +303,7 @@ impl Model {
         if std::mem::take(&mut self.lag_changed) {
             self.settle_groups(now_ms);
         }
+        self.settle_revived(now_ms);
         let partial = self.lag_is_partial();
         for group in &mut self.snapshot.groups {
             group.partial = partial;
@@ -526,6 +530,41 @@ impl Model {
         }
     }
 
+    /// Brokers that do not answer us but registered after our last try, with the time of that registration: worth a
+    /// try before their rest is over.
+    pub fn revived(&self) -> &BTreeMap<BrokerId, i64> {
+        &self.hurry
+    }
+
+    fn settle_revived(&mut self, now_ms: i64) {
+        for broker in self.snapshot.brokers.iter().filter(|b| b.runtime.is_failed()) {
+            let ages = broker.registrations.iter().filter_map(|r| match r.age {
+                RegistrationAge::Exact(age) => Some(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)),
+                _ => None,
+            });
+            let Some(age) = ages.min() else { continue };
+            let registered_ms = now_ms.saturating_sub(age);
+            let who = format!("{}/{}", broker.broker.cluster, broker.broker);
+            let tried_ms = self.tried.get(&(who, "runtime")).copied().unwrap_or(i64::MAX);
+            let known_ms = self.hurry.get(&broker.broker).copied().unwrap_or(i64::MIN);
+            if registered_ms > tried_ms.max(known_ms.saturating_add(SAME_BEAT_MS)) {
+                self.hurry.insert(broker.broker.clone(), registered_ms);
+            }
+        }
+        let brokers = &self.snapshot.brokers;
+        self.hurry
+            .retain(|id, _| brokers.iter().any(|b| b.broker == *id && b.runtime.is_failed()));
+    }
+
+    /// The newest version of each broker's topic table that a name server told.
+    pub fn registered_versions(&self) -> BTreeMap<BrokerId, i64> {
+        let newest = |b: &BrokerState| {
+            let versions = b.registrations.iter().filter_map(|r| r.data_version);
+            Some((b.broker.clone(), versions.map(|v| v.counter).max()?))
+        };
+        self.snapshot.brokers.iter().filter_map(newest).collect()
+    }
+
     /// Since when no name server has answered, epoch ms.
     pub fn all_down_since_ms(&self) -> Option<i64> {
         self.all_down_since_ms
@@ -619,7 +658,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::client::snapshot::Listed;
+    use crate::client::snapshot::{Listed, LiveBroker};
 
     const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -723,6 +762,38 @@ mod tests {
         m.fold(runtime("b", Ok(1), 2000 + KEEP_GONE_MS));
         m.settle(2000 + KEEP_GONE_MS, INTERVAL);
         assert_eq!(m.snapshot.brokers.len(), 1);
+    }
+
+    #[test]
+    fn a_registration_after_our_last_try_revives_a_broker() {
+        let live = |age_ms, at_ms| {
+            let mut update = lists(&["a", "b"], at_ms);
+            if let Told::NameServer(_, ServerTold::Cluster(Ok((table, _)))) = &mut update.told {
+                table.live = Some(vec![LiveBroker {
+                    cluster: "c".into(),
+                    addr: "a:10911".into(),
+                    age: Duration::from_millis(age_ms),
+                    limit: None,
+                    data_version: None,
+                }]);
+            }
+            update
+        };
+        let mut m = model();
+        m.fold(runtime("a", Err("timed out".into()), 20_000));
+        m.fold(live(9_000, 20_500));
+        m.settle(20_500, INTERVAL);
+        assert!(m.revived().is_empty(), "it registered before");
+        m.fold(live(500, 30_000));
+        m.settle(30_000, INTERVAL);
+        assert_eq!(m.revived().get(&id("a")), Some(&29_500));
+        // The same registration, told again, is no news.
+        m.fold(live(2_400, 32_000));
+        m.settle(32_000, INTERVAL);
+        assert_eq!(m.revived().get(&id("a")), Some(&29_500));
+        m.fold(runtime("a", Ok(1), 33_000));
+        m.settle(33_000, INTERVAL);
+        assert!(m.revived().is_empty());
     }
 
     proptest! {

@@ -38,6 +38,10 @@ const TOPIC_NAMES_EVERY: Duration = Duration::from_secs(10);
 const LAG_EVERY: Duration = Duration::from_secs(10);
 /// Pause between two rates of a topic on the screen.
 const RATE_EVERY: Duration = Duration::from_secs(10);
+/// Pause between two rates, or two lags, while the console is young and most of them are unknown or nought.
+const YOUNG_EVERY: Duration = Duration::from_secs(4);
+/// How long that is.
+const YOUNG: Duration = Duration::from_secs(40);
 /// Pause between two rates of topics that are not on the screen, once each has been asked for.
 const OTHER_RATE_EVERY: Duration = Duration::from_secs(5);
 /// Rates of topics never asked for, in one cycle.
@@ -61,6 +65,10 @@ struct Wishes {
     refresh: u64,
     /// Topics on the screen.
     interest: Arc<Vec<String>>,
+    /// Versions of the brokers' topic tables as the name servers have them.
+    versions: Arc<BTreeMap<BrokerId, i64>>,
+    /// Brokers that registered after our last try, and when.
+    revived: Arc<BTreeMap<BrokerId, i64>>,
 }
 
 impl Poller {
@@ -71,6 +79,8 @@ impl Poller {
             interval,
             refresh: 0,
             interest: Arc::default(),
+            versions: Arc::default(),
+            revived: Arc::default(),
         });
         let mut poller = Self {
             client,
@@ -98,7 +108,8 @@ impl Poller {
             budget: Budget::new(Instant::now()),
             topics: BTreeMap::new(),
             other_rate_at: None,
-            lag_every: LAG_EVERY,
+            started: Instant::now(),
+            topics_version: None,
         };
         tokio::spawn(task.run()).abort_handle()
     }
@@ -129,6 +140,16 @@ impl Poller {
     /// Polls at this interval.
     pub fn set_interval(&self, interval: Duration) {
         self.wishes.send_modify(|w| w.interval = interval);
+    }
+
+    /// Brokers whose topic table is older than this are asked for it again.
+    pub fn set_versions(&self, versions: BTreeMap<BrokerId, i64>) {
+        self.wishes.send_modify(|w| w.versions = Arc::new(versions));
+    }
+
+    /// Brokers that registered after our last try, and when: they need not rest any longer.
+    pub fn set_revived(&self, brokers: BTreeMap<BrokerId, i64>) {
+        self.wishes.send_modify(|w| w.revived = Arc::new(brokers));
     }
 
     /// Rates of these topics are on the screen.
@@ -194,7 +215,9 @@ struct Task {
     /// Topics of the broker and when the rate of each was asked for.
     topics: BTreeMap<String, Option<Instant>>,
     other_rate_at: Option<Instant>,
-    lag_every: Duration,
+    started: Instant,
+    /// Version of the topic table that `topics` comes from.
+    topics_version: Option<i64>,
 }
 
 impl Task {
@@ -220,10 +243,24 @@ impl Task {
     }
 
     fn wish_changed(&mut self, before: &Wishes) {
-        let (interval, refresh) = {
+        let (interval, refresh, registered, revived) = {
             let now = self.wishes.borrow();
-            (now.interval, now.refresh)
+            let (registered, revived) = match &self.target {
+                Target::Broker(id, _) => (now.versions.get(id).copied(), now.revived.get(id).copied()),
+                Target::NameServer(_) => (None, None),
+            };
+            (now.interval, now.refresh, registered, revived)
         };
+        let revived_before = match &self.target {
+            Target::Broker(id, _) => before.revived.get(id).copied(),
+            Target::NameServer(_) => None,
+        };
+        if revived > revived_before {
+            self.breaker.hurry();
+        }
+        if registered.is_some() && self.topics_version.is_some_and(|v| registered > Some(v)) {
+            self.schedule.remove(&Job::Topics);
+        }
         if refresh != before.refresh {
             self.breaker.hurry();
             self.schedule.clear();
@@ -279,7 +316,9 @@ impl Task {
 
     /// Rates of topics on the screen, then of those never asked for, then now and then of the others.
     fn due_rates(&mut self, wishes: &Wishes, now: Instant) -> Vec<Job> {
-        let old = |at: &Option<Instant>| at.is_none_or(|at| now.saturating_duration_since(at) >= RATE_EVERY);
+        let young = now.saturating_duration_since(self.started) < YOUNG;
+        let every = if young { YOUNG_EVERY } else { RATE_EVERY };
+        let old = |at: &Option<Instant>| at.is_none_or(|at| now.saturating_duration_since(at) >= every);
         let mut chosen: Vec<&String> = wishes
             .interest
             .iter()
@@ -365,8 +404,12 @@ impl Task {
             Job::TopicNames => TOPIC_NAMES_EVERY,
             Job::Lag => {
                 let slow = now.saturating_duration_since(start) > LAG_SLOW;
-                self.lag_every = if slow { CONFIG_EVERY } else { LAG_EVERY };
-                self.lag_every
+                let young = now.saturating_duration_since(self.started) < YOUNG;
+                match (slow, young) {
+                    (true, _) => CONFIG_EVERY,
+                    (false, true) => YOUNG_EVERY,
+                    (false, false) => LAG_EVERY,
+                }
             }
             Job::Rate(_) => return retry_at_ms,
         };
@@ -377,7 +420,8 @@ impl Task {
         };
         // From the start of the cycle, so that the beat does not drift by the time of the calls.
         self.schedule.insert(job.clone(), (start + every).max(now));
-        if let Told::Broker(_, BrokerTold::Topics(Ok((topics, _)))) = told {
+        if let Told::Broker(_, BrokerTold::Topics(Ok((topics, version)))) = told {
+            self.topics_version = version.map(|v| v.counter);
             let before = std::mem::take(&mut self.topics);
             let kept = |name: &String| before.get(name).copied().flatten();
             self.topics = topics

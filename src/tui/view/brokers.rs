@@ -203,12 +203,7 @@ fn sync(snapshot: &Snapshot, broker: &BrokerState, now: i64) -> Cell {
 fn beat(snapshot: &Snapshot, broker: &BrokerState) -> Cell {
     let mut worst: Option<(f64, Cell)> = None;
     for (server, registration) in snapshot.name_servers.iter().zip(&broker.registrations) {
-        let beat = liveness::beat(
-            registration,
-            liveness::period(broker),
-            liveness::scan(server),
-            broker.answers(),
-        );
+        let beat = liveness::beat(server, broker, registration, snapshot.taken_at_ms);
         let (sign, role) = match beat {
             Beat::Ok => ("", Role::Plain),
             Beat::Late { .. } => ("!", Role::Warn),

@@ -17,6 +17,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::app::{App, Overlay, Pane, Screen};
+use super::history::{Trend, trend};
 use super::keys;
 use super::model::Total;
 use bar::Piece;
@@ -168,12 +169,10 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     groups.push(total("out", model.get_total(), "/s"));
     let mut lag = total("lag", model.lag_total(), "");
     let slope = model.lag.slope(super::model::SLOPE_WINDOW_MS);
-    let now = model.lag.last().unwrap_or(0.0);
-    match slope {
-        // The same threshold as the estimate of the end: one percent a minute.
-        Some(s) if s > now / 6000.0 && s > 0.0 => lag.push(("▲ ".to_owned(), Role::Warn)),
-        Some(s) if s < -now / 6000.0 && s < 0.0 => lag.push(("▼ ".to_owned(), Role::Ok)),
-        _ => {}
+    match slope.map(|s| trend(model.lag.last().unwrap_or(0.0), s)) {
+        Some(Trend::Rising) => lag.push(("▲ ".to_owned(), Role::Warn)),
+        Some(Trend::Falling) => lag.push(("▼ ".to_owned(), Role::Ok)),
+        Some(Trend::Flat) | None => {}
     }
     groups.push(lag);
     let mut x = area.x;

@@ -211,9 +211,9 @@ fn stores(app: &App) -> [Vec<Piece>; 2] {
     let plain = |text: String| (text, Role::Plain);
     [
         vec![
-            label("put p99 "),
+            label("p99 "),
             plain(p99.map_or_else(unknown, |ms| format!("{ms:.0} ms"))),
-            label("  flush behind "),
+            label("  unflushed "),
             plain(bytes(worst(|r| r.flush_behind_bytes))),
             label("  dispatch "),
             plain(bytes(worst(|r| r.dispatch_behind_bytes))),

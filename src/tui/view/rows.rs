@@ -182,7 +182,13 @@ fn beats(app: &App) -> Table {
             Cell::text(role_name(broker)),
         ];
         for (server, registration) in servers.iter().zip(&broker.registrations) {
-            row.push(beat_cell(broker, server, registration, cells));
+            row.push(beat_cell(
+                broker,
+                server,
+                registration,
+                cells,
+                snapshot.taken_at_ms,
+            ));
         }
         row.push(direct(app, broker));
         row.push(routes(broker));
@@ -201,13 +207,9 @@ fn beat_cell(
     server: &NameServerState,
     registration: &Registration,
     cells: usize,
+    now_ms: i64,
 ) -> Cell {
-    let beat = liveness::beat(
-        registration,
-        liveness::period(broker),
-        liveness::scan(server),
-        broker.answers(),
-    );
+    let beat = liveness::beat(server, broker, registration, now_ms);
     let role = beat_role(beat);
     match registration.listed {
         None if server.cluster.is_unasked() => return Cell::unknown(),
@@ -325,12 +327,7 @@ fn registrations(app: &App) -> Table {
             .zip(&broker.registrations)
             .enumerate()
         {
-            let beat = liveness::beat(
-                registration,
-                liveness::period(broker),
-                liveness::scan(server),
-                broker.answers(),
-            );
+            let beat = liveness::beat(server, broker, registration, snapshot.taken_at_ms);
             let role = beat_role(beat);
             let bar = match (silence(broker, registration), registration.age) {
                 (Some(silence), _) if registration.listed == Some(true) => Cell {
@@ -693,7 +690,7 @@ fn worst_lag(app: &App) -> Table {
                 Cell::number(text::age((s * 1000.0) as u64), s).role(Role::Ok)
             }
             Eta::Seconds(s) => Cell::number("> 30 days", s),
-            Eta::Never => Cell::of("never (growing)", Role::Warn).by(f64::MAX),
+            Eta::Never => Cell::of("growing", Role::Warn).by(f64::MAX),
             Eta::Flat => Cell::text("flat").by(f64::MAX / 2.0),
             Eta::Unknown => Cell::unknown(),
             Eta::Done => Cell::none(),
