@@ -35,6 +35,7 @@ mod locks;
 mod offset_requests;
 mod offsets;
 mod pull;
+mod put;
 mod query;
 mod register;
 mod runtime_info;

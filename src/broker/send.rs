@@ -334,7 +334,7 @@ impl Broker {
             key
         });
         properties::append_all(&mut message.properties, &self.suffix.load());
-        let appended = self.store.append(&message).map_err(|e| self.refusal(e))?;
+        let appended = self.put(&message).map_err(|e| refusal(self, e))?;
         let msg_id = offset_id(&self.store_host, appended.offset);
         Ok((appended, 1, msg_id, Some(key)))
     }
@@ -343,7 +343,7 @@ impl Broker {
     /// unique key on each.
     fn append_batch(&self, batch: NewMessage, key: Option<String>) -> Result<Placed, Refusal> {
         if batch.body.len() > self.store.config().max_message_size {
-            return Err(self.refusal(AppendError::Illegal(String::new())));
+            return Err(refusal(self, AppendError::Illegal(String::new())));
         }
         let items = parse_batch(&batch.body)?;
         if items.is_empty() {
@@ -366,36 +366,36 @@ impl Broker {
             })
             .collect();
         let count = messages.len() as i64;
-        let (appended, offsets) = self.store.append_batch(&messages).map_err(|e| self.refusal(e))?;
+        let (appended, offsets) = self.store.append_batch(&messages).map_err(|e| refusal(self, e))?;
         let ids: Vec<String> = offsets
             .iter()
             .map(|&offset| offset_id(&self.store_host, offset))
             .collect();
         Ok((appended, count, ids.join(","), key))
     }
+}
 
-    /// A refused append as Java answers it.
-    fn refusal(&self, error: AppendError) -> Refusal {
-        match error {
-            AppendError::Illegal(_) => illegal(format!(
-                "the message is illegal, maybe msg body or properties length not matched. msg body length limit \
-                 {}B, msg properties length limit {}KB.",
-                self.store.config().max_message_size,
-                (MAX_PROPERTIES + 1) / 1024
-            )),
-            AppendError::NotWritable(reason) => Refusal::new(
-                codes::SERVICE_NOT_AVAILABLE,
-                format!("service not available now. {reason}"),
-            ),
-            AppendError::Busy => Refusal::new(
-                codes::SYSTEM_BUSY,
-                "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
-            ),
-            AppendError::CreateFailed(reason) => Refusal::new(
-                codes::SYSTEM_ERROR,
-                format!("create mapped file failed, server is busy or broken. {reason}"),
-            ),
-        }
+/// A refused append as Java answers it.
+pub(super) fn refusal(broker: &Broker, error: AppendError) -> Refusal {
+    match error {
+        AppendError::Illegal(_) => illegal(format!(
+            "the message is illegal, maybe msg body or properties length not matched. msg body length limit \
+             {}B, msg properties length limit {}KB.",
+            broker.store.config().max_message_size,
+            (MAX_PROPERTIES + 1) / 1024
+        )),
+        AppendError::NotWritable(reason) => Refusal::new(
+            codes::SERVICE_NOT_AVAILABLE,
+            format!("service not available now. {reason}"),
+        ),
+        AppendError::Busy => Refusal::new(
+            codes::SYSTEM_BUSY,
+            "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+        ),
+        AppendError::CreateFailed(reason) => Refusal::new(
+            codes::SYSTEM_ERROR,
+            format!("create mapped file failed, server is busy or broken. {reason}"),
+        ),
     }
 }
 

@@ -236,7 +236,8 @@ impl Producer {
             return Ok(route);
         }
         let template = if message.create_topic {
-            self.client.kept_route(TBW102).await?
+            let template = self.client.kept_route(TBW102).await?;
+            template.map(|route| Arc::new(inherited(&route)))
         } else {
             None
         };
@@ -296,6 +297,16 @@ pub(super) async fn brokers(client: &Client, topic: &str) -> Result<Vec<Server>,
         .iter()
         .map(super::BrokerAt::server)
         .collect())
+}
+
+/// The route that a topic will have which a broker makes after a template: no more queues than the send asks for.
+fn inherited(template: &TopicRouteData) -> TopicRouteData {
+    let mut route = template.clone();
+    for queues in &mut route.queue_datas {
+        queues.write_queue_nums = queues.write_queue_nums.min(DEFAULT_QUEUES);
+        queues.read_queue_nums = queues.read_queue_nums.min(DEFAULT_QUEUES);
+    }
+    route
 }
 
 /// Writable queues that fit the message, brokers in turn.
@@ -368,4 +379,31 @@ pub(super) fn now_ms() -> i64 {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
         .as_millis() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::body::QueueData;
+
+    #[test]
+    fn a_topic_made_by_the_send_has_no_more_queues_than_the_send_asks_for() {
+        let template = TopicRouteData {
+            queue_datas: [8, 4, 2]
+                .map(|queues| QueueData {
+                    broker_name: "broker-a".into(),
+                    read_queue_nums: queues,
+                    write_queue_nums: queues,
+                    ..QueueData::default()
+                })
+                .into(),
+            ..TopicRouteData::default()
+        };
+        let route = inherited(&template);
+        let counts: Vec<_> = (route.queue_datas.iter())
+            .map(|q| (q.read_queue_nums, q.write_queue_nums))
+            .collect();
+        // Java's broker makes min(defaultTopicQueueNums, the template's write queues).
+        assert_eq!(counts, [(4, 4), (4, 4), (2, 2)]);
+    }
 }
