@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Error, Store, io_error};
 use crate::protocol::json;
+use crate::store::format::timer_check;
 
 /// Largest table that is read.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
@@ -11,16 +12,6 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 const JSON_NAMES: [&str; 2] = ["timermetrics", "transactionMetrics"];
 /// What a save leaves behind when it is cut short.
 const LEFTOVERS: [&str; 2] = [".tmp", ".old"];
-/// Words of `timercheck`, in order.
-const TIMER_CHECK: [&str; 7] = [
-    "lastReadTimeMs",
-    "lastTimerLogFlushPos",
-    "lastTimerQueueOffset",
-    "masterTimerQueueOffset",
-    "stateVersion",
-    "timestamp",
-    "counter",
-];
 
 /// How one copy of a table is.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +132,7 @@ pub fn tables(store: &Store) -> Result<Vec<TableFile>, Error> {
 
 fn parse(name: &str, bytes: &[u8]) -> TableState {
     if name == "timercheck" {
-        return timer_check(bytes);
+        return timer_check_table(bytes);
     }
     if bytes.iter().all(|&b| b == 0 || b.is_ascii_whitespace()) {
         return TableState::Empty;
@@ -158,12 +149,12 @@ fn parse(name: &str, bytes: &[u8]) -> TableState {
     }
 }
 
-fn timer_check(bytes: &[u8]) -> TableState {
+fn timer_check_table(bytes: &[u8]) -> TableState {
     let (words, _) = bytes.as_chunks::<8>();
-    if words.len() < TIMER_CHECK.len() {
+    if words.len() < timer_check::NAMES.len() {
         return TableState::Broken(format!("{} bytes", bytes.len()));
     }
-    let values = TIMER_CHECK
+    let values = timer_check::NAMES
         .iter()
         .zip(words)
         .map(|(name, word)| ((*name).to_owned(), json!(i64::from_be_bytes(*word))))

@@ -7,6 +7,9 @@ pub mod consume_queue;
 pub mod consume_queue_ext;
 pub mod file_name;
 pub mod index;
+pub mod timer_check;
+pub mod timer_log;
+pub mod timer_wheel;
 
 /// A big-endian word out of bytes whose length was checked.
 fn i32_at(bytes: &[u8], at: usize) -> i32 {
