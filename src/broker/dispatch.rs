@@ -1,7 +1,7 @@
 //! The broker's table of requests. A code that is not here is answered 3.
 
 use crate::protocol::requests::{
-    CheckClientConfig, DeleteSubscriptiongroup, DeleteTopicInBroker, GetAllConsumerOffset,
+    CheckClientConfig, ConsumerSendMsgBack, DeleteSubscriptiongroup, DeleteTopicInBroker, GetAllConsumerOffset,
     GetAllProducerInfo, GetAllSubscriptiongroupConfig, GetAllTopicConfig, GetBrokerConfig,
     GetBrokerConsumeStats, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetConsumeStats,
     GetConsumerConnectionList, GetConsumerListByGroup, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
@@ -23,6 +23,7 @@ routes! {
     SendMessageV2 => send::send_message_v2,
     SendBatchMessage => send::send_batch,
     SendMessage => send::send_message,
+    ConsumerSendMsgBack => send_back::send_back,
     PullMessage => pull::pull_message,
     LitePullMessage => pull::lite_pull_message,
     QueryMessage => query::by_key,

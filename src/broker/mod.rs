@@ -40,6 +40,7 @@ mod query;
 mod register;
 mod runtime_info;
 mod send;
+mod send_back;
 mod stats;
 mod tables;
 mod topic_requests;

@@ -6,10 +6,11 @@
 //! an append has held the lock for too long; such a send was not stored.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
 use super::topics::{Topics, group_of_retry};
 use super::{Broker, FAQ, attributes, now_ms};
 use crate::protocol::body::TopicConfig;
@@ -22,8 +23,6 @@ use crate::protocol::{Request, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 use crate::store::{AppendError, Appended, Durability};
 
-/// From this client version on (`V3_4_9`) a send to a retry topic may carry its own maximum of retries.
-const VERSION_OWN_MAXIMUM: i32 = 121;
 /// System flag of a topic made by a client in unit mode: the topic itself, or a group's retry topic.
 const UNIT: i32 = 1;
 const UNIT_SUBSCRIPTION: i32 = 2;
@@ -171,16 +170,12 @@ impl Broker {
             properties::remove(&mut text, names::POP_CK);
         }
         let mut stored_in = queue_id;
-        if let Some(group) = dead {
-            let name = format!("{DLQ_PREFIX}{group}");
-            let (dead_letters, new) = self.topics.create_for_group(&name, 1, false, 0);
-            if new {
-                drop(self.register_topics(vec![dead_letters.clone()]));
-            }
-            topic = dead_letters;
+        if let Some(group) = &dead {
+            topic = self.group_topic(DLQ_PREFIX, group, 1, 0);
             stored_in = 0;
             properties::remove(&mut text, names::DELAY);
-            properties::append(&mut text, names::DELAY, "0");
+            // As Java's handleRetryAndDLQ leaves it.
+            properties::append(&mut text, names::DELAY, "-1");
         } else {
             self.refuse_what_waits(&asked, header.sys_flag)?;
         }
@@ -203,6 +198,9 @@ impl Broker {
         } else {
             self.append_one(message, asked.unique_key)?
         };
+        if let Some(group) = dead {
+            self.stats.died(&group, &header.topic);
+        }
         let config = self.config();
         Ok(Stored {
             appended,
@@ -414,9 +412,7 @@ fn pick_queue(wanted: i32, topic: &TopicConfig, peer: &Peer) -> Result<i32, Refu
             return Ok(wanted);
         }
         if topic.write_queue_nums > 0 {
-            let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
-            // The low digits of the clock spread well enough over queues.
-            return Ok((nanos / 128 % topic.write_queue_nums as u32) as i32);
+            return Ok(any_queue(topic.write_queue_nums));
         }
     }
     let remark = format!(

@@ -18,6 +18,10 @@ pub const TOPIC_PUT_SIZE: &str = "TOPIC_PUT_SIZE";
 pub const GROUP_GET_NUMS: &str = "GROUP_GET_NUMS";
 /// Bytes got, by `topic@group`.
 pub const GROUP_GET_SIZE: &str = "GROUP_GET_SIZE";
+/// Number of messages given back, by `topic@group`.
+pub const SNDBCK_PUT_NUMS: &str = "SNDBCK_PUT_NUMS";
+/// Number of messages that became dead letters, by `owner@topic@group@SEND_BACK_TO_DLQ`; the owner is always `null`.
+pub const SNDBCK2DLQ_TIMES: &str = "SNDBCK2DLQ_TIMES";
 /// Number of messages put, by cluster.
 pub const BROKER_PUT_NUMS: &str = "BROKER_PUT_NUMS";
 /// Number of messages got, by cluster.
@@ -135,6 +139,10 @@ pub struct Stats {
     topics: DashMap<String, Arc<Flow>>,
     /// Key `topic@group`.
     groups: DashMap<String, Arc<Flow>>,
+    /// Key `topic@group`.
+    sent_back: DashMap<String, Arc<Counted>>,
+    /// Key `null@topic@group@SEND_BACK_TO_DLQ`.
+    died: DashMap<String, Arc<Counted>>,
     put: Flow,
     got: Flow,
     put_user: AtomicI64,
@@ -169,6 +177,8 @@ impl Default for Stats {
         Self {
             topics: DashMap::new(),
             groups: DashMap::new(),
+            sent_back: DashMap::new(),
+            died: DashMap::new(),
             put: Flow::default(),
             got: Flow::default(),
             put_user: AtomicI64::new(0),
@@ -186,7 +196,7 @@ impl Default for Stats {
     }
 }
 
-fn flow(table: &DashMap<String, Arc<Flow>>, key: &str) -> Arc<Flow> {
+fn flow<T: Default>(table: &DashMap<String, Arc<T>>, key: &str) -> Arc<T> {
     if let Some(found) = table.get(key) {
         return found.clone();
     }
@@ -198,7 +208,22 @@ fn group_key(topic: &str, group: &str) -> String {
     format!("{topic}@{group}")
 }
 
+/// Key of the dead letters of a group from a topic, as Java's `buildCommercialStatsKey` makes it.
+fn died_key(topic: &str, group: &str) -> String {
+    format!("null@{topic}@{group}@SEND_BACK_TO_DLQ")
+}
+
 impl Stats {
+    /// Counts a message that a group gave back; `topic` is where it was first read.
+    pub fn sent_back(&self, group: &str, topic: &str) {
+        flow(&self.sent_back, &group_key(topic, group)).add(1);
+    }
+
+    /// Counts a message that became a dead letter.
+    pub fn died(&self, group: &str, topic: &str) {
+        flow(&self.died, &died_key(topic, group)).add(1);
+    }
+
     /// Counts messages stored in a topic.
     pub fn put(&self, topic: &str, system: bool, messages: i64, bytes: i64, took: Duration) {
         let flow = flow(&self.topics, topic);
@@ -256,12 +281,17 @@ impl Stats {
         self.topics.remove(topic);
         let prefix = group_key(topic, "");
         self.groups.retain(|key, _| !key.starts_with(&prefix));
+        self.sent_back.retain(|key, _| !key.starts_with(&prefix));
+        let prefix = format!("null@{topic}@");
+        self.died.retain(|key, _| !key.starts_with(&prefix));
     }
 
     /// Forgets a group.
     pub fn drop_group(&self, group: &str) {
-        self.groups
-            .retain(|key, _| key.split_once('@').is_none_or(|(_, g)| g != group));
+        let others = |key: &str| key.split_once('@').is_none_or(|(_, g)| g != group);
+        self.groups.retain(|key, _| others(key));
+        self.sent_back.retain(|key, _| others(key));
+        self.died.retain(|key, _| key.split('@').nth(2) != Some(group));
     }
 
     /// Messages a second put into a topic during the last minute.
@@ -283,6 +313,8 @@ impl Stats {
             TOPIC_PUT_SIZE => self.topics.get(key).map(|f| f.size.windows()),
             GROUP_GET_NUMS => self.groups.get(key).map(|f| f.nums.windows()),
             GROUP_GET_SIZE => self.groups.get(key).map(|f| f.size.windows()),
+            SNDBCK_PUT_NUMS => self.sent_back.get(key).map(|c| c.windows()),
+            SNDBCK2DLQ_TIMES => self.died.get(key).map(|c| c.windows()),
             BROKER_PUT_NUMS if key == cluster => Some(self.put.nums.windows()),
             BROKER_GET_NUMS if key == cluster => Some(self.got.nums.windows()),
             _ => None,
@@ -326,6 +358,11 @@ impl Stats {
                 for flow in table {
                     flow.nums.sample(window, now_ms);
                     flow.size.sample(window, now_ms);
+                }
+            }
+            for table in [&self.sent_back, &self.died] {
+                for counted in table {
+                    counted.sample(window, now_ms);
                 }
             }
             self.put.nums.sample(window, now_ms);

@@ -112,6 +112,11 @@ impl Topics {
         NO_SENDS.contains(&topic)
     }
 
+    /// True for topics whose messages wait in the broker or keep its books: no client may take one out by its offset.
+    pub fn is_internal(topic: &str) -> bool {
+        NO_SENDS.contains(&topic) || topic.starts_with(SYSTEM_PREFIX)
+    }
+
     /// Names of the broker's own topics.
     pub fn system_names(&self) -> BTreeSet<String> {
         self.system.iter().cloned().collect()

@@ -5,5 +5,6 @@ mod bad_input;
 mod groups;
 mod pull;
 mod register;
+mod retry;
 mod send;
 mod support;
