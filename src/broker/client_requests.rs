@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::Broker;
 use super::config::MAX_QUEUES;
+use super::filter::Filter;
 use super::pull::no_filter;
 use crate::protocol::body::{
     CheckClientRequest, ConsumeType, ConsumerData, ConsumerList, HeartbeatData, LockBatchAnswer,
@@ -92,6 +93,10 @@ impl Broker {
         if new {
             drop(self.register_topics(vec![topic]));
         }
+        if with_subscriptions {
+            self.filters
+                .told(&group, &consumer.subscription_data_set, super::now_ms());
+        }
         let changed = self
             .clients
             .consumer(peer, client_id, consumer, with_subscriptions, now);
@@ -122,7 +127,7 @@ pub async fn unregister(
 
 /// 46: whether the broker can evaluate a filter.
 pub async fn check_config(
-    _: &Arc<Broker>,
+    broker: &Arc<Broker>,
     _: &Peer,
     _: CheckClientConfig,
     body: Json<CheckClientRequest>,
@@ -131,8 +136,14 @@ pub async fn check_config(
     if subscription.is_tag() {
         return Ok(Answer::ok((), ()));
     }
-    let remark = no_filter(&subscription.expression_type);
-    Err(Refusal::new(codes::SYSTEM_ERROR, remark))
+    if !broker.config().enable_property_filter {
+        let remark = no_filter(&subscription.expression_type);
+        return Err(Refusal::new(codes::SYSTEM_ERROR, remark));
+    }
+    match Filter::of(&subscription).fault() {
+        Some(fault) => Err(Refusal::new(codes::SUBSCRIPTION_PARSE_FAILED, fault)),
+        None => Ok(Answer::ok((), ())),
+    }
 }
 
 /// 38: ids of a group's clients.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 
-use super::filter::TagFilter;
+use super::filter::Filter;
 use super::now_ms;
 use crate::protocol::body::{
     Connection, ConsumeFromWhere, ConsumeType, ConsumerConnection, ConsumerData, MessageModel,
@@ -53,8 +53,8 @@ impl Member {
 pub struct Subscription {
     /// As the client sent it.
     pub data: SubscriptionData,
-    /// Which tag codes pass.
-    pub filter: TagFilter,
+    /// Which messages pass.
+    pub filter: Filter,
     /// The connection that told.
     from: u64,
 }
@@ -63,7 +63,7 @@ impl Subscription {
     /// Takes a subscription as the connection `from` sent it.
     pub fn new(data: SubscriptionData, from: u64) -> Self {
         Self {
-            filter: TagFilter::of(&data),
+            filter: Filter::of(&data),
             data,
             from,
         }
@@ -276,6 +276,21 @@ impl Clients {
                 at: now,
             },
         );
+    }
+
+    /// The subscription of the last pull, when it is the wanted one but for its version: expressions are not read
+    /// again for every pull.
+    pub fn pulled_before(&self, group: &str, wanted: &SubscriptionData) -> Option<Arc<Subscription>> {
+        let topics = self.pulled.get(group)?;
+        let known = &topics.get(&wanted.topic)?.subscription;
+        let same = known.data.sub_string == wanted.sub_string
+            && known.data.expression_type == wanted.expression_type;
+        same.then(|| known.clone())
+    }
+
+    /// True when a client of the group is there.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.consumers.contains_key(group)
     }
 
     /// A group's subscription of a topic, from heartbeats or pulls.

@@ -72,6 +72,10 @@ pub struct BrokerConfig {
     pub subscription_expired_timeout: u64,
     /// A reset of offsets (222) is kept in the broker until the next pull has taken it.
     pub use_server_side_reset_offset: bool,
+    /// Consumers may select messages by SQL92 over their properties.
+    pub enable_property_filter: bool,
+    /// How long consumerFilter.json keeps the SQL subscription of a group that has gone.
+    pub filter_data_clean_time_span: u64,
     /// Topics may be made with `message.type` MIXED.
     pub enable_mixed_message_type: bool,
     /// System topics cannot be changed or deleted by an admin request.
@@ -119,6 +123,8 @@ impl Default for BrokerConfig {
             channel_expired_timeout: 120_000,
             subscription_expired_timeout: 600_000,
             use_server_side_reset_offset: true,
+            enable_property_filter: false,
+            filter_data_clean_time_span: 86_400_000,
             enable_mixed_message_type: false,
             validate_system_topic_when_update_topic: true,
             start_accept_send_request_time_stamp: 0,
@@ -190,6 +196,8 @@ const LIVE: &[&str] = &[
     "notifyConsumerIdsChangedEnable",
     "channelExpiredTimeout",
     "subscriptionExpiredTimeout",
+    "enablePropertyFilter",
+    "filterDataCleanTimeSpan",
     "enableMixedMessageType",
     "validateSystemTopicWhenUpdateTopic",
     "startAcceptSendRequestTimeStamp",

@@ -113,6 +113,7 @@ pub struct Broker {
     topics: topics::Topics,
     groups: groups::Groups,
     offsets: offsets::Offsets,
+    filters: filter::SavedFilters,
     clients: clients::Clients,
     locks: locks::QueueLocks,
     stats: stats::Stats,
@@ -220,6 +221,7 @@ impl Broker {
             topics: topics::Topics::load(store.table_path("topics.json"), &config)?,
             groups: groups::Groups::load(store.table_path("subscriptionGroup.json"))?,
             offsets: offsets::Offsets::load(store.table_path("consumerOffset.json"))?,
+            filters: filter::SavedFilters::load(store.table_path("consumerFilter.json"), boot_ms)?,
             clients: clients::Clients::default(),
             locks: locks::QueueLocks::default(),
             stats: stats::Stats::default(),
@@ -318,7 +320,8 @@ impl Broker {
             // Each table is written even when another cannot be.
             let saved = (broker.topics.save_always())
                 .and(broker.groups.save_always())
-                .and(broker.offsets.save_always());
+                .and(broker.offsets.save_always())
+                .and(broker.save_filters());
             // The store is closed even when a table could not be written.
             broker.store.close()?;
             saved.map_err(Error::from)
@@ -334,6 +337,12 @@ impl Broker {
         self.config.load()
     }
 
+    /// Writes consumerFilter.json if it is behind. Blocks on the disk.
+    fn save_filters(&self) -> Result<(), tables::Error> {
+        self.filters
+            .save(now_ms(), self.config().filter_data_clean_time_span)
+    }
+
     fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -341,6 +350,11 @@ impl Broker {
     /// Tells the members of changed groups, where that is wanted.
     fn notify(&self, changed: clients::Changed) {
         let config = self.config();
+        for (group, _) in &changed {
+            if !self.clients.has_group(group) {
+                self.filters.left(group, now_ms());
+            }
+        }
         if !config.notify_consumer_ids_changed_enable {
             return;
         }
@@ -411,7 +425,8 @@ impl Broker {
                 offsets_at = Instant::now();
             }
             let offsets_behind = offsets_due && self.offsets.is_behind();
-            if !(self.topics.is_behind() || self.groups.is_behind() || offsets_behind) {
+            let filters_behind = offsets_due && self.filters.is_behind();
+            if !(self.topics.is_behind() || self.groups.is_behind() || offsets_behind || filters_behind) {
                 continue;
             }
             let broker = self.clone();
@@ -422,6 +437,11 @@ impl Broker {
                     broker.groups.save(),
                     if offsets_behind {
                         broker.offsets.save()
+                    } else {
+                        Ok(())
+                    },
+                    if filters_behind {
+                        broker.save_filters()
                     } else {
                         Ok(())
                     },

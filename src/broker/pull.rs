@@ -237,7 +237,8 @@ impl Broker {
                     "parse the consumer's subscription failed",
                 )
             })?;
-            let subscription = Arc::new(Subscription::new(data, peer.id()));
+            let known = self.clients.pulled_before(group, &data);
+            let subscription = known.unwrap_or_else(|| Arc::new(Subscription::new(data, peer.id())));
             self.clients.note_pulled(group, &subscription, Instant::now());
             subscription
         } else {
@@ -261,13 +262,25 @@ impl Broker {
                 let remark = "the consumer's subscription not latest";
                 return Err(No::new(codes::SUBSCRIPTION_NOT_LATEST, remark));
             }
+            if let Some(fault) = subscription.filter.fault() {
+                let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
+                return Err(No::new(
+                    codes::FILTER_DATA_NOT_EXIST,
+                    format!("{remark} {fault}"),
+                ));
+            }
             subscription
         };
-        if !subscription.data.is_tag() {
+        if !subscription.data.is_tag() && !config.enable_property_filter {
             return Err(No::new(
                 codes::SYSTEM_ERROR,
                 no_filter(&subscription.data.expression_type),
             ));
+        }
+        if let Some(fault) = subscription.filter.fault() {
+            // Java takes a selector of a pull that it cannot read for one that every message satisfies.
+            let remark = format!("parse the consumer's subscription failed: {fault}");
+            return Err(No::new(codes::SUBSCRIPTION_PARSE_FAILED, remark));
         }
         if config.reject_pull_consumer_enable
             && view.is_none_or(|v| v.consume_type == ConsumeType::Actively && !v.is_member)
@@ -305,8 +318,8 @@ impl Broker {
         let (topic, queue_id) = (header.topic.as_str(), header.queue_id);
         let most = usize::try_from(header.max_msg_nums).unwrap_or(0).max(1);
         let read = || {
-            let filter = |code| subscription.filter.passes(code);
-            self.store.get(topic, queue_id, offset, most, usize::MAX, &filter)
+            self.store
+                .get_filtered(topic, queue_id, offset, most, usize::MAX, &subscription.filter)
         };
         let started = Instant::now();
         let far = self.store.max_offset(topic, queue_id).saturating_sub(offset) > FAR_BEHIND

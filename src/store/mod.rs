@@ -26,6 +26,7 @@ pub mod cursor;
 mod deleted;
 mod disk;
 pub mod error;
+mod filter;
 mod flush;
 pub mod format;
 mod health;
@@ -45,6 +46,7 @@ mod wake;
 pub use answer::{AppendError, Appended, Boundary, Durability, GetStatus, Got, Queried, StoreFigures};
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
+pub use filter::MessageFilter;
 
 /// Bytes that a record may be longer than the longest body, as in Java.
 const RECORD_OVERHEAD: usize = 64 * 1024;
@@ -237,6 +239,26 @@ impl MessageStore {
         max_count: usize,
         max_bytes: usize,
         filter: &dyn Fn(i64) -> bool,
+    ) -> Got {
+        self.get_filtered(
+            topic,
+            queue_id,
+            offset,
+            max_count,
+            max_bytes,
+            &filter::ByCode(filter),
+        )
+    }
+
+    /// As [`Self::get`], for a filter that may want to see the records.
+    pub fn get_filtered(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn MessageFilter,
     ) -> Got {
         self.shared
             .get(topic, queue_id, offset, max_count, max_bytes, filter)

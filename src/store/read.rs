@@ -6,7 +6,7 @@ use super::consume_queue::{ConsumeQueue, partition_point};
 use super::format::consume_queue::{Entry, LEN, entries};
 use super::segments::LogBytes;
 use super::shared::Shared;
-use super::{Boundary, GetStatus, Got, Queried, StoreFigures, disk};
+use super::{Boundary, GetStatus, Got, MessageFilter, Queried, StoreFigures, disk};
 use crate::protocol::message::{MessageView, Peek, peek};
 
 /// Most bytes of one answer, whatever is asked for.
@@ -53,7 +53,7 @@ impl Shared {
         offset: i64,
         max_count: usize,
         max_bytes: usize,
-        filter: &dyn Fn(i64) -> bool,
+        filter: &dyn MessageFilter,
     ) -> Got {
         let queue = self.queues.find(topic, queue_id);
         let (min, max) = queue.as_ref().map_or((0, 0), |queue| {
@@ -90,7 +90,7 @@ impl Shared {
         mut got: Got,
         max_count: usize,
         max_bytes: usize,
-        filter: &dyn Fn(i64) -> bool,
+        filter: &dyn MessageFilter,
     ) -> Got {
         let config = self.config.load();
         let offset = got.next_offset;
@@ -143,10 +143,15 @@ impl Shared {
                 }
             }
             got.next_offset += 1;
-            if is_blank || entry.offset() < gone_below || !filter(entry.tags_code()) {
+            if is_blank || entry.offset() < gone_below || !filter.passes_code(entry.tags_code()) {
                 continue;
             }
             match cutter.record(entry.to_entry()) {
+                Some(record) if !filter.passes_record(&record) => {
+                    if bytes == 0 {
+                        got.status = GetStatus::NoMatchedMessage;
+                    }
+                }
                 Some(record) => {
                     bytes += record.len();
                     got.records.push(record);

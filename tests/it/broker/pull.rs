@@ -99,7 +99,7 @@ async fn each_check_answers_as_java() {
     assert!(answer.remark.starts_with(
         "queueId[99] is illegal, topic:[t] topicConfig.readQueueNums:[2] consumer:[/127.0.0.1:"
     ));
-    let answer = client.pull(pull("t", 0, 0, " || ")).await;
+    let answer = client.pull(pull("t", 0, 0, "||")).await;
     assert_eq!(answer.code, codes::SUBSCRIPTION_PARSE_FAILED);
     let answer = client.pull(plain("g", "t")).await;
     assert_eq!(answer.code, codes::SUBSCRIPTION_NOT_EXIST);
