@@ -200,6 +200,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq store verify ~/store",
             "rmq store verify ~/store --quick -o json",
+            "rmq store verify ~/store --throttle 50 -o jsonl",
+            "rmq store verify ~/store --resume",
         ],
     ),
     ("config use", &["rmq config use prod-eu"]),

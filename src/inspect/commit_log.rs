@@ -117,6 +117,16 @@ impl Log {
         }
     }
 
+    /// The same, read in pieces of so many bytes instead of mapped.
+    pub(super) fn reading(files: Vec<SegmentFile>, live: bool, read_ahead: usize) -> Self {
+        let segment_size = usual_size(&files);
+        Self {
+            segments: Segments::reading(files, segment_size, live, read_ahead),
+            segment_size,
+            live,
+        }
+    }
+
     /// Offset of the first byte.
     pub fn start(&self) -> u64 {
         self.segments.start()

@@ -32,7 +32,7 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    const fn entry_len(self) -> usize {
+    pub(super) const fn entry_len(self) -> usize {
         match self {
             Self::Simple => consume_queue::LEN,
             Self::Batch => batch_queue::LEN,

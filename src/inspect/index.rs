@@ -99,6 +99,11 @@ impl FileWalk {
         &self.header
     }
 
+    /// The file, open for reading.
+    pub(super) fn handle(&self) -> &File {
+        &self.file
+    }
+
     /// Slots and items; `None` when that cannot be told.
     pub fn shape(&self) -> Option<Shape> {
         self.shape
@@ -436,9 +441,4 @@ fn record_of(item: &Item, log: &Log) -> (Option<Record>, Option<Verdict>) {
             Err(kind) => (None, Some(Verdict::NoRecord(kind))),
         },
     }
-}
-
-/// True when a record is indexed under a hash.
-pub(super) fn is_indexed_under(view: &MessageView<'_>, hash: i32) -> bool {
-    keys(view).any(|key| key_hash(view.topic(), key) == hash)
 }

@@ -14,6 +14,9 @@ use crate::store::reader::QueueName;
 /// Bytes of the log that are read to tell what recovery would find; beyond that it is left open.
 const RECOVERY_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Bytes of the log that are read at once.
+const READ_AHEAD: usize = 256 * 1024;
+
 /// A store at a glance.
 #[derive(Debug)]
 pub struct Info {
@@ -126,7 +129,7 @@ pub struct Recovery {
 
 /// Looks at a store.
 pub fn info(store: &Store) -> Result<Info, Error> {
-    let log = store.log()?;
+    let log = store.log_reading(READ_AHEAD)?;
     let rocks_db = store.is_rocks_db();
     let mut queues = Vec::new();
     let names = if rocks_db { Vec::new() } else { store.queues()? };

@@ -33,7 +33,7 @@ pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
 pub use layout::{Field, Value, layout};
 pub use record::{BODY_LIMIT, Body, Wanted, body, sys_flag_names};
 pub use tables::{TableFile, TableState, tables};
-pub use verify::{Depth, Finding, Progress, Report, Severity, verify};
+pub use verify::{Depth, Finding, Options, Progress, Report, Severity, verify};
 
 /// Why a store cannot be inspected at all.
 #[derive(Debug, thiserror::Error)]
@@ -162,12 +162,22 @@ impl Store {
 
     /// The commit log.
     pub fn log(&self) -> Result<Log, Error> {
+        Ok(Log::new(self.log_files()?, self.is_live()))
+    }
+
+    /// The commit log, read in pieces of so many bytes instead of mapped: what is passed over does not count as
+    /// memory of this process.
+    fn log_reading(&self, read_ahead: usize) -> Result<Log, Error> {
+        Ok(Log::reading(self.log_files()?, self.is_live(), read_ahead))
+    }
+
+    fn log_files(&self) -> Result<Vec<SegmentFile>, Error> {
         let mut files: Vec<SegmentFile> = Vec::new();
         for dir in &self.commit_log_dirs {
             files.extend(segments::list(dir)?.files);
         }
         files.sort_by_key(|file| file.base);
-        Ok(Log::new(files, self.is_live()))
+        Ok(files)
     }
 
     /// All queues that consumers read, by topic and number; those of batch topics included.

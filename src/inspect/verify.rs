@@ -1,16 +1,29 @@
 //! Compares the parts of a store with each other: log, queues, index, checkpoint and tables.
+//!
+//! A full pass reads the index once for its links, then each segment of the log once, several at a time. Beside the
+//! log run the queue entries and the index items of its records: all three are in the same order, so the comparison
+//! goes both ways without a search. Files are read in pieces, never mapped; what a pass holds in memory depends on
+//! the number of queues and index files alone.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use super::info::{Info, info};
 use super::{Error, Store};
+use throttle::Throttle;
 
+mod compare;
 mod files;
 mod index;
+mod items;
 mod log;
+mod piece;
 mod queues;
+mod sides;
+mod state;
 mod tables;
+mod throttle;
 
 /// How deep the look is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +32,43 @@ pub enum Depth {
     Quick,
     /// Every record with its checksum, every queue entry and every index item.
     Full,
+}
+
+impl Depth {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// How a pass runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// How deep the look is.
+    pub depth: Depth,
+    /// Most bytes to read in a second; `None` for no limit.
+    pub bytes_per_second: Option<u64>,
+    /// Segments read at a time; `None` for one a processor, four at most.
+    pub threads: Option<usize>,
+    /// Where a full pass notes how far it is, outside the store; the file is gone when the pass is through.
+    pub state: Option<&'a Path>,
+    /// Goes on where an earlier pass with the same state file ended.
+    pub resume: bool,
+}
+
+impl From<Depth> for Options<'_> {
+    fn from(depth: Depth) -> Self {
+        Self {
+            depth,
+            bytes_per_second: None,
+            threads: None,
+            state: None,
+            resume: false,
+        }
+    }
 }
 
 /// How bad a finding is.
@@ -97,6 +147,10 @@ pub struct Report {
     pub errors: u64,
     /// The caller ended it before it was through.
     pub stopped: bool,
+    /// Offset of the log that it went on from, when it took over from an earlier pass.
+    pub resumed_at: Option<u64>,
+    /// An earlier pass ended before it was through and could have been resumed; this one began anew.
+    pub could_resume: bool,
 }
 
 /// What the passes share.
@@ -104,6 +158,9 @@ struct Pass<'a> {
     store: &'a Store,
     info: &'a Info,
     depth: Depth,
+    options: Options<'a>,
+    throttle: Throttle,
+    cancelled: AtomicBool,
     report: Report,
     found: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
     progress: &'a mut dyn FnMut(Progress),
@@ -121,6 +178,11 @@ impl From<Error> for Stop {
     }
 }
 
+/// True when a crash or a running broker explains what was not written back.
+fn is_unfinished(info: &Info) -> bool {
+    info.abort.is_some() || info.holder.is_some()
+}
+
 impl Pass<'_> {
     fn find(&mut self, finding: Finding) -> Result<(), Stop> {
         match finding.severity {
@@ -134,24 +196,39 @@ impl Pass<'_> {
         }
     }
 
-    /// True when a crash or a running broker explains what was not written back.
-    fn is_unfinished(&self) -> bool {
-        self.info.abort.is_some() || self.info.holder.is_some()
+    fn at(&mut self, pass: &'static str, done: u64, total: u64) {
+        (self.progress)(Progress { pass, done, total });
+    }
+
+    /// How many threads a pass over `parts` parts gets.
+    fn threads(&self, parts: usize) -> usize {
+        const MOST: usize = 4;
+        let wanted = self.options.threads.unwrap_or_else(|| {
+            std::thread::available_parallelism()
+                .map_or(1, std::num::NonZero::get)
+                .min(MOST)
+        });
+        wanted.clamp(1, parts.max(1))
     }
 }
 
-/// Verifies a store. Each finding is handed to `found`, which may end the search.
-pub fn verify(
-    store: &Store,
-    depth: Depth,
+/// Verifies a store. Each finding is handed to `found`, which may end the search; `progress` is told how far
+/// it is.
+pub fn verify<'a>(
+    store: &'a Store,
+    options: impl Into<Options<'a>>,
     found: &mut dyn FnMut(Finding) -> ControlFlow<()>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
+    let options = options.into();
     let info = info(store)?;
     let mut pass = Pass {
         store,
         info: &info,
-        depth,
+        depth: options.depth,
+        throttle: Throttle::new(options.bytes_per_second),
+        options,
+        cancelled: AtomicBool::new(false),
         report: Report::default(),
         found,
         progress,
@@ -166,9 +243,12 @@ pub fn verify(
 
 fn run(pass: &mut Pass<'_>) -> Result<(), Stop> {
     files::check(pass)?;
-    let log = pass.store.log()?;
-    let queues = log::check(pass, &log)?;
-    queues::check(pass, &log, &queues)?;
-    index::check(pass, &log)?;
-    tables::check(pass)
+    let index = pass.store.index()?;
+    let runs = index::check(pass, &index)?;
+    let log = pass.store.log_reading(log::READ_AHEAD)?;
+    let matched = log::check(pass, &log, &index, &runs)?;
+    queues::check(pass, &matched)?;
+    tables::check(pass)?;
+    state::remove(pass.options.state)?;
+    Ok(())
 }

@@ -267,6 +267,14 @@ pub enum Fault {
         /// What the body has.
         found: u32,
     },
+    /// The record is not the one that was stored, as its `__CRC32#` property tells.
+    #[error("checksum of the record is {found:#010x}, its property __CRC32# says {stored:#010x}")]
+    WholeCrc {
+        /// What the property says.
+        stored: u32,
+        /// What the record has.
+        found: u32,
+    },
     /// A part that cannot have been written so.
     #[error("bad {0}")]
     Text(&'static str),

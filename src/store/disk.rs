@@ -98,6 +98,21 @@ pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
     Ok(reached)
 }
 
+/// Reads `len` bytes, fewer where the file ends.
+pub fn read_new(file: &File, len: usize, at: u64) -> io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(len);
+    while out.len() < len {
+        let from = at + out.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut out), from) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    out.truncate(len);
+    Ok(out)
+}
+
 /// Reads until `out` is full or the file ends.
 pub fn read_at_most(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;

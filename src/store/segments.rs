@@ -14,6 +14,7 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 
 use super::Error;
+pub use super::disk::read_at_most;
 use super::disk::{self, io_error};
 use super::format::file_name;
 
@@ -293,8 +294,12 @@ pub fn list(dir: &Path) -> Result<Listing, Error> {
 pub struct Segments {
     size: u64,
     files: Vec<(SegmentFile, OnceLock<Option<Source>>)>,
-    /// Files from here on are read, not mapped: another process writes to them.
+    /// Files from here on are read, not mapped: another process writes to them, or their pages shall not count.
     read_from: u64,
+    /// Files from here on must not be mapped, since another process writes to them.
+    live_from: u64,
+    /// How much is read at once.
+    read_ahead: usize,
 }
 
 #[derive(Debug)]
@@ -305,6 +310,8 @@ enum Source {
 
 /// How much is read at once where a file is not mapped.
 const READ_AHEAD: usize = 256 * 1024;
+/// Longer pieces are mapped where they may be: a damaged length must not cost memory.
+const MOST_READ: usize = 8 * 1024 * 1024;
 
 impl Segments {
     /// Over the files of a directory, each of `size` bytes. With `live`, another process may be writing to the last
@@ -318,6 +325,18 @@ impl Segments {
             size: size.max(1),
             files: files.into_iter().map(|file| (file, OnceLock::new())).collect(),
             read_from,
+            live_from: read_from,
+            read_ahead: READ_AHEAD,
+        }
+    }
+
+    /// The same, but nothing is mapped: every file is read, `read_ahead` bytes at once. For passes over more than
+    /// fits in memory.
+    pub fn reading(files: Vec<SegmentFile>, size: u64, live: bool, read_ahead: usize) -> Self {
+        Self {
+            read_from: 0,
+            read_ahead: read_ahead.max(1),
+            ..Self::new(files, size, live)
         }
     }
 
@@ -375,12 +394,14 @@ impl LogBytes for Segments {
         let in_file = at - file.base;
         match source.as_ref()? {
             Source::Map(segment) => segment.window(usize::try_from(in_file).ok()?),
+            Source::Read(_) if at_least > MOST_READ && file.base < self.live_from => {
+                let segment = Segment::open_read(&file.path, file.base).ok()?;
+                segment.window(usize::try_from(in_file).ok()?)
+            }
             Source::Read(handle) => {
                 let left = usize::try_from(file.len - in_file).unwrap_or(usize::MAX);
-                let mut out = vec![0; at_least.max(READ_AHEAD).min(left)];
-                let len = disk::read_at_most(handle, &mut out, in_file).ok()?;
-                out.truncate(len);
-                (len > 0).then(|| out.into())
+                let out = disk::read_new(handle, at_least.max(self.read_ahead).min(left), in_file).ok()?;
+                (!out.is_empty()).then(|| out.into())
             }
         }
     }

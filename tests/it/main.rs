@@ -7,6 +7,7 @@ mod broker;
 mod cli;
 mod inspect;
 mod inspect_cli;
+mod inspect_verify;
 mod interop_cli;
 mod interop_java;
 mod interop_mqadmin;

@@ -2,16 +2,18 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
 use super::rows::{Meter, Rows};
 use super::{Place, count, holder, int, path};
+use crate::cli::context;
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
-use crate::inspect::{Depth, Finding, Severity, verify};
+use crate::inspect::{Depth, Finding, Options, Severity, verify};
 
 /// `rmq store verify`
 #[derive(Debug, Clone, Args)]
@@ -19,8 +21,40 @@ pub struct VerifyArgs {
     #[command(flatten)]
     place: Place,
     /// Look only at files, the begin of each segment, the newest segment, the ends of the queues, headers and tables
-    #[arg(long)]
+    #[arg(long, conflicts_with = "full")]
     quick: bool,
+    /// Look at every record, queue entry and index item: the default
+    #[arg(long)]
+    full: bool,
+    /// Read at most this many megabytes a second
+    #[arg(long, value_name = "MB/s", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    throttle: Option<u64>,
+    /// Go on where an earlier full run on this store was interrupted
+    #[arg(long, conflicts_with = "quick")]
+    resume: bool,
+    /// File that says how far a full run is, outside the store [default: verify-HASH.jsonl in ~/.local/state/rmq]
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    state: Option<PathBuf>,
+}
+
+impl VerifyArgs {
+    /// Where a full run says how far it is; `None` when there is no place for that.
+    fn state(&self, root: &Path) -> Result<Option<PathBuf>, Failure> {
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        let Some(path) = &self.state else {
+            let hash = crc32fast::hash(root.as_os_str().as_encoded_bytes());
+            let path = context::state_dir().map(|dir| dir.join(format!("verify-{hash:08x}.jsonl")));
+            return Ok(path.filter(|path| !path.starts_with(&root)));
+        };
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new("."));
+        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        if dir.starts_with(&root) {
+            let text = format!("{} lies in the store, where nothing is written", path.display());
+            return Err(Failure::usage(text));
+        }
+        Ok(Some(path.clone()))
+    }
 }
 
 const COLUMNS: &[Column] = &[
@@ -57,6 +91,16 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
         ));
     }
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let state = match depth {
+        Depth::Quick => None,
+        Depth::Full => args.state(store.root())?,
+    };
+    let options = Options {
+        bytes_per_second: args.throttle.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+        state: state.as_deref(),
+        resume: args.resume,
+        ..Options::from(depth)
+    };
     let meter = Meter::new(session, "", 0);
     // Findings and progress come from two callbacks.
     let rows = RefCell::new(Rows::new(session, "StoreFindingList", COLUMNS, meter)?);
@@ -64,7 +108,7 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
     let mut worst: Option<(Severity, String)> = None;
     let report = verify(
         &store,
-        depth,
+        options,
         &mut |finding| {
             if worst
                 .as_ref()
@@ -91,8 +135,16 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
     if let Some(failure) = failed.into_inner() {
         return Err(failure);
     }
+    if args.resume && report.resumed_at.is_none() {
+        session.note("there was nothing to resume; this run began at the start of the log");
+    }
+    if report.could_resume {
+        session
+            .note("an earlier run was interrupted; this one began anew, --resume would have gone on with it");
+    }
     let summary = json!({
-        "depth": if args.quick { "quick" } else { "full" },
+        "depth": depth.name(),
+        "resumed_at": report.resumed_at,
         "records": report.records,
         "log_bytes": report.bytes,
         "queues": report.queues,

@@ -1,153 +1,246 @@
-//! The log: every record, and for each the queue entry that leads to it.
+//! The log: pieces of it are read by several threads; what they tell is put together in the order of the log.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use super::{Depth, Finding, Pass, Progress, Severity, Stop};
-use crate::inspect::commit_log::{Gap, Log, Step};
-use crate::inspect::consume_queue::{Queue, QueueKind};
-use crate::inspect::info::{Info, QueueInfo};
-use crate::protocol::message::MessageView;
-use crate::protocol::model::SysFlag;
-use crate::protocol::properties::names;
+use super::compare::Topics;
+use super::index;
+use super::items::{Compared, Runs};
+use super::piece::{Context, Done, Event, Piece, Run, Worker, pieces, whose};
+use super::sides::Sides;
+use super::state::{Block, State};
+use super::{Depth, Finding, Pass, Severity, Stop, is_unfinished};
+use crate::inspect::commit_log::{Gap, Log};
+use crate::inspect::index::Index;
+use crate::inspect::info::Info;
+use crate::protocol::message::{Fault, MessageView};
 use crate::store::reader::QueueName;
 
-/// Queues held open at once.
-const OPEN_QUEUES: usize = 256;
-/// Bytes between two reports of the progress.
-const REPORT_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of the log that a thread reads at once.
+pub(super) const READ_AHEAD: usize = 512 * 1024;
+/// What a thread may have told before anybody listened.
+const BACKLOG: usize = 64;
+/// Pause between two reports of the progress.
+const TICK: Duration = Duration::from_millis(100);
 
-/// How a queue compared with the records of the log.
-#[derive(Debug, Default)]
-pub(super) struct Matched {
-    /// Entries that a record was found for.
-    pub(super) entries: u64,
-    run: Option<Run>,
-}
+/// Entries that a record was found for, by queue.
+pub(super) type Matched = HashMap<QueueName, u64>;
 
-/// Records one after the other in a queue that no entry leads to.
-#[derive(Debug)]
-struct Run {
-    first: u64,
-    count: u64,
-    at: u64,
-    what: String,
-    code: &'static str,
-    is_late: bool,
-}
-
-/// Results by queue.
-pub(super) type Queues = HashMap<QueueName, Matched>;
-
-struct Lookup<'a> {
-    kinds: HashMap<QueueName, QueueKind>,
-    open: HashMap<QueueName, Queue>,
-    matched: Queues,
-    /// Physical offset behind the last record that any queue knows of.
-    reached: u64,
-    known: HashMap<QueueName, &'a QueueInfo>,
-    topics: Topics,
-}
-
-/// Which topics there are, and which there were.
-struct Topics {
-    /// Names in `topics.json`, if that can be read.
-    named: Option<HashSet<String>>,
-    /// End of the log when a topic was deleted.
-    deleted: HashMap<String, u64>,
-}
-
-impl Topics {
-    fn new(info: &Info) -> Self {
-        let table = |name: &str| info.tables.iter().find(|table| table.name == name)?.content();
-        let named = table("topics.json")
-            .and_then(|content| content.get("topicConfigTable")?.as_object())
-            .map(|topics| topics.keys().cloned().collect());
-        let text = table("rmqDeletedTopics").and_then(|content| content.get("text")?.as_str());
-        let deleted = text
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| {
-                let (end, topic) = line.split_once(' ')?;
-                Some((topic.to_owned(), end.parse().ok()?))
-            })
-            .collect();
-        Self { named, deleted }
-    }
-
-    /// True when a record's topic was deleted after the record was stored, as far as the tables tell.
-    fn is_gone(&self, topic: &str, at: u64) -> bool {
-        self.deleted.get(topic).is_some_and(|&end| at < end)
-            || self.named.as_ref().is_some_and(|named| !named.contains(topic))
-    }
-}
-
-pub(super) fn check(pass: &mut Pass<'_>, log: &Log) -> Result<Queues, Stop> {
+/// Compares the log with queues and index. Returns what the queues need to know.
+pub(super) fn check(pass: &mut Pass<'_>, log: &Log, index: &Index, runs: &Runs) -> Result<Matched, Stop> {
     let info = pass.info;
+    let mut state = None;
+    let (from, mut merged) = match pass.depth {
+        Depth::Quick => {
+            begins(pass, log)?;
+            (log.newest_base(), Merged::default())
+        }
+        Depth::Full => {
+            let (opened, merged) = State::open(pass, log)?;
+            state = opened;
+            (merged.to.max(log.start()), merged)
+        }
+    };
+    let begin = match pass.depth {
+        Depth::Quick => from,
+        Depth::Full => log.start(),
+    };
+    let total = info.log_end.saturating_sub(begin);
+    let pieces = pieces(log.files().filter(|file| file.base >= from));
     let reached = info
         .queues
         .iter()
         .map(|q| q.bounds.physical_end)
         .max()
         .unwrap_or(0);
-    let mut lookup = Lookup {
-        kinds: info.queues.iter().map(|q| (q.name.clone(), q.kind)).collect(),
-        open: HashMap::new(),
-        matched: HashMap::new(),
-        reached: u64::try_from(reached).unwrap_or(0),
-        known: info.queues.iter().map(|q| (q.name.clone(), q)).collect(),
+    let context = Context {
+        store: pass.store,
+        info,
+        depth: pass.depth,
+        log,
+        index,
+        runs,
+        sides: Sides::new(pass)?,
         topics: Topics::new(info),
+        reached: u64::try_from(reached).unwrap_or(0),
+        threads: pass.threads(pieces.len()),
+        // The throttle outlives the borrow of the pass.
+        throttle: &super::Throttle::new(pass.options.bytes_per_second),
+        cancelled: &std::sync::atomic::AtomicBool::new(false),
+        done: AtomicU64::new(from.saturating_sub(begin)),
     };
-    let from = match pass.depth {
-        Depth::Full => log.start(),
-        Depth::Quick => {
-            begins(pass, log)?;
-            log.newest_base()
-        }
+    let mut tellers: Vec<Receiver<Event>> = Vec::with_capacity(pieces.len());
+    let mut listeners: Vec<Mutex<Option<SyncSender<Event>>>> = Vec::with_capacity(pieces.len());
+    for _ in &pieces {
+        let (tx, rx) = sync_channel(BACKLOG);
+        tellers.push(rx);
+        listeners.push(Mutex::new(Some(tx)));
+    }
+    let next = AtomicUsize::new(0);
+    let mut gather = Gather {
+        pass,
+        context: &context,
+        merged: &mut merged,
+        state: state.as_mut(),
+        total,
     };
-    let total = info.log_end.saturating_sub(from);
-    let mut reported = from;
-    let mut damaged = false;
-    for step in log.walk(from, true) {
-        pass.report.bytes = step.end().saturating_sub(from).min(total);
-        if step.end() - reported > REPORT_BYTES {
-            reported = step.end();
-            (pass.progress)(Progress {
-                pass: "commit log",
-                done: pass.report.bytes,
-                total,
+    let gathered = std::thread::scope(|scope| {
+        for _ in 0..context.threads.min(pieces.len()) {
+            scope.spawn(|| {
+                let mut worker = Worker::new(&context);
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let (Some(&piece), Some(listener)) = (pieces.get(n), listeners.get(n)) else {
+                        break;
+                    };
+                    let tx = listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(tx) = tx {
+                        worker.read(piece, &tx);
+                    }
+                }
             });
         }
-        match step {
-            Step::Message { record, stale } => {
-                pass.report.records += 1;
-                if stale && !damaged {
-                    damaged = true;
-                    pass.find(stale_finding(log, record.at))?;
-                }
-                let Ok(view) = record.view() else { continue };
-                if !info.rocks_db {
-                    lookup.compare(pass, &view, record.at)?;
-                }
-            }
-            Step::Gap(gap) => pass.find(gap_finding(pass, &gap))?,
-            Step::Filler { .. } | Step::Tail { .. } => {}
+        let gathered = pieces
+            .iter()
+            .zip(tellers)
+            .try_for_each(|(&piece, teller)| gather.piece(piece, &teller));
+        if gathered.is_err() {
+            context.cancelled.store(true, Ordering::Relaxed);
+            next.store(pieces.len(), Ordering::Relaxed);
         }
-    }
-    (pass.progress)(Progress {
-        pass: "commit log",
-        done: total,
-        total,
+        gathered
     });
-    let mut open: Vec<(QueueName, Run)> = lookup
-        .matched
-        .iter_mut()
-        .filter_map(|(name, matched)| matched.run.take().map(|run| (name.clone(), run)))
-        .collect();
+    gathered?;
+    pass.report.records = merged.records;
+    pass.report.bytes = total;
+    pass.at("commit log", total, total);
+    let mut open: Vec<(QueueName, Run)> = std::mem::take(&mut merged.open).into_iter().collect();
     open.sort_by_key(|(_, run)| run.at);
     for (name, run) in open {
-        finish(pass, &name, run)?;
+        finish(pass, &context, &name, &run)?;
     }
-    Ok(lookup.matched)
+    index::compared(pass, index, log, &merged.compared)?;
+    Ok(merged.matched)
+}
+
+/// What the pieces so far came to.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    /// Offset behind the last piece that is through.
+    pub(super) to: u64,
+    pub(super) records: u64,
+    pub(super) matched: Matched,
+    pub(super) compared: Compared,
+    /// Runs that ended with their piece, and may go on in the next.
+    pub(super) open: HashMap<QueueName, Run>,
+    /// Offset behind the last gap.
+    pub(super) gap_end: u64,
+    pub(super) stale_told: bool,
+}
+
+struct Gather<'p, 'a, 'c> {
+    pass: &'p mut Pass<'a>,
+    context: &'c Context<'c>,
+    merged: &'p mut Merged,
+    state: Option<&'p mut State>,
+    total: u64,
+}
+
+impl Gather<'_, '_, '_> {
+    /// Listens until a piece is through.
+    fn piece(&mut self, piece: Piece, teller: &Receiver<Event>) -> Result<(), Stop> {
+        let mut block = Block::default();
+        loop {
+            match teller.recv_timeout(TICK) {
+                Ok(Event::Done(done)) => return self.done(piece, *done, block),
+                Ok(event) => self.event(event, &mut block)?,
+                Err(RecvTimeoutError::Timeout) => self.tick(),
+                // It was given up; whoever did that has the reason.
+                Err(RecvTimeoutError::Disconnected) => return Err(Stop::Asked),
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let done = self.context.done.load(Ordering::Relaxed).min(self.total);
+        self.pass.report.bytes = done;
+        self.pass.at("commit log", done, self.total);
+    }
+
+    fn event(&mut self, event: Event, block: &mut Block) -> Result<(), Stop> {
+        match event {
+            Event::Gap(finding, end) => {
+                // A gap across two pieces is met again where the second begins.
+                let is_known = finding.offset.is_some_and(|at| at < self.merged.gap_end);
+                self.merged.gap_end = self.merged.gap_end.max(end);
+                if !is_known {
+                    self.find(finding, block)?;
+                }
+            }
+            Event::Stale(at) => {
+                if !std::mem::replace(&mut self.merged.stale_told, true) {
+                    self.find(stale_finding(self.context.log, at), block)?;
+                }
+            }
+            Event::Found(finding) => self.find(finding, block)?,
+            Event::Run { name, mut run, open } => {
+                if let Some(mut before) = self.merged.open.remove(&name) {
+                    if before.join(&run) {
+                        run = before;
+                    } else {
+                        self.finish(&name, &before, block)?;
+                    }
+                }
+                if open {
+                    self.merged.open.insert(name, run);
+                } else {
+                    self.finish(&name, &run, block)?;
+                }
+            }
+            Event::Failed(e) => return Err(Stop::Failed(e)),
+            Event::Done(_) => {}
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, finding: Finding, block: &mut Block) -> Result<(), Stop> {
+        if self.state.is_some() {
+            block.finding(&finding);
+        }
+        self.pass.find(finding)
+    }
+
+    fn finish(&mut self, name: &QueueName, run: &Run, block: &mut Block) -> Result<(), Stop> {
+        match run_finding(self.context, name, run) {
+            Some(finding) => self.find(finding, block),
+            None => Ok(()),
+        }
+    }
+
+    fn done(&mut self, piece: Piece, done: Done, block: Block) -> Result<(), Stop> {
+        let merged = &mut *self.merged;
+        merged.to = piece.to;
+        merged.records += done.records;
+        for (side, count) in &done.matched {
+            let name = self.context.sides.get(*side).name.clone();
+            *merged.matched.entry(name).or_default() += count;
+        }
+        merged.compared.merge(done.compared);
+        if let Some(state) = self.state.as_mut() {
+            state.write(
+                block,
+                &self.context.sides,
+                &done.matched,
+                merged,
+                self.context.log,
+            )?;
+        }
+        self.tick();
+        Ok(())
+    }
 }
 
 /// The begin of each segment but the newest.
@@ -163,26 +256,18 @@ fn begins(pass: &mut Pass<'_>, log: &Log) -> Result<(), Stop> {
                 record: None,
                 is_last: false,
             };
-            pass.find(gap_finding(pass, &gap))?;
+            pass.find(gap_finding(pass.info, &gap))?;
         }
     }
     Ok(())
 }
 
-fn gap_finding(pass: &Pass<'_>, gap: &Gap) -> Finding {
-    let recovery = &pass.info.recovery;
+pub(super) fn gap_finding(info: &Info, gap: &Gap) -> Finding {
+    let recovery = &info.recovery;
     let whose = gap
         .record
         .as_ref()
-        .and_then(|record| {
-            let view = record.view().ok()?;
-            Some(format!(
-                ", in the record of {}@{} queue offset {}",
-                view.topic(),
-                view.queue_id(),
-                view.queue_offset()
-            ))
-        })
+        .and_then(|record| Some(format!(", {}", whose(&record.view().ok()?))))
         .unwrap_or_default();
     let meaning = if gap.is_last {
         "nothing valid follows; the next start cuts the log here".to_owned()
@@ -190,7 +275,7 @@ fn gap_finding(pass: &Pass<'_>, gap: &Gap) -> Finding {
         format!(
             "the next start cuts the log here with the {} bytes behind it; rmq keeps the whole records of those in \
              lost/, a Java broker does not",
-            pass.info.log_end.saturating_sub(gap.at)
+            info.log_end.saturating_sub(gap.at)
         )
     } else {
         format!(
@@ -210,6 +295,20 @@ fn gap_finding(pass: &Pass<'_>, gap: &Gap) -> Finding {
     }
 }
 
+/// A record whose body is good and which is not what was stored all the same.
+pub(super) fn whole_finding(log: &Log, view: &MessageView<'_>, at: u64, fault: &Fault) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        code: "record-checksum",
+        subject: "commit log".into(),
+        file: log.file_of(at).map(|file| file.path.clone()),
+        offset: Some(at),
+        len: Some(view.size() as u64),
+        what: format!("{fault}, {}", whose(view)),
+        meaning: "the body is good; a field or a property is not as it was stored".into(),
+    }
+}
+
 fn stale_finding(log: &Log, at: u64) -> Finding {
     Finding {
         severity: Severity::Warning,
@@ -224,141 +323,18 @@ fn stale_finding(log: &Log, at: u64) -> Finding {
     }
 }
 
-impl Lookup<'_> {
-    fn compare(&mut self, pass: &mut Pass<'_>, view: &MessageView<'_>, at: u64) -> Result<(), Stop> {
-        if matches!(
-            view.sys_flag().transaction(),
-            SysFlag::TRANSACTION_PREPARED | SysFlag::TRANSACTION_ROLLBACK
-        ) {
-            return Ok(());
-        }
-        let home = QueueName {
-            topic: view.topic().to_owned(),
-            queue_id: view.queue_id(),
-        };
-        self.compare_in(pass, home, view.queue_offset(), view, at)?;
-        let properties = view.properties();
-        let (Some(queues), Some(offsets)) = (
-            properties.get(names::INNER_MULTI_DISPATCH),
-            properties.get(names::INNER_MULTI_QUEUE_OFFSET),
-        ) else {
-            return Ok(());
-        };
-        for (topic, offset) in queues.split(',').zip(offsets.split(',')) {
-            let name = QueueName {
-                topic: topic.to_owned(),
-                queue_id: 0,
-            };
-            // Whether a broker dispatches these at all is up to its configuration.
-            if let (Ok(offset), true) = (offset.parse(), self.kinds.contains_key(&name)) {
-                self.compare_in(pass, name, offset, view, at)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn compare_in(
-        &mut self,
-        pass: &mut Pass<'_>,
-        name: QueueName,
-        offset: i64,
-        view: &MessageView<'_>,
-        at: u64,
-    ) -> Result<(), Stop> {
-        let wrong = self.look(pass, &name, offset, view, at)?;
-        let offset = u64::try_from(offset).unwrap_or(0);
-        let reached = self.reached;
-        let matched = self.matched.entry(name.clone()).or_default();
-        let Some((code, what)) = wrong else {
-            matched.entries += 1;
-            let run = matched.run.take();
-            return run.map_or(Ok(()), |run| finish(pass, &name, run));
-        };
-        if let Some(run) = &mut matched.run
-            && run.first + run.count == offset
-            && run.code == code
-        {
-            run.count += 1;
-            return Ok(());
-        }
-        let new = Run {
-            first: offset,
-            count: 1,
-            at,
-            what,
-            code,
-            is_late: at >= reached,
-        };
-        let run = matched.run.replace(new);
-        run.map_or(Ok(()), |run| finish(pass, &name, run))
-    }
-
-    /// What is wrong with the entry for a record; `None` for nothing.
-    fn look(
-        &mut self,
-        pass: &Pass<'_>,
-        name: &QueueName,
-        offset: i64,
-        view: &MessageView<'_>,
-        at: u64,
-    ) -> Result<Option<(&'static str, String)>, Stop> {
-        let Some(&kind) = self.kinds.get(name) else {
-            return Ok(Some(if self.topics.is_gone(&name.topic, at) {
-                ("deleted-topic", "the topic was deleted".into())
-            } else {
-                ("missing-queue", "there is no such queue".into())
-            }));
-        };
-        if !self.open.contains_key(name) {
-            if self.open.len() >= OPEN_QUEUES {
-                self.open.clear();
-            }
-            self.open
-                .insert(name.clone(), pass.store.queue(name.clone(), kind)?);
-        }
-        let Some(queue) = self.open.get_mut(name) else {
-            return Ok(None);
-        };
-        let Ok(offset) = u64::try_from(offset) else {
-            return Ok(Some((
-                "missing-entry",
-                format!("the record has queue offset {offset}"),
-            )));
-        };
-        let min = self.known.get(name).map_or(0, |q| q.bounds.min_offset);
-        let index = queue.index_of(offset);
-        let Some(entry) = queue.entry_cached(index) else {
-            return Ok(Some((
-                "missing-entry",
-                "no queue entry leads to the record".into(),
-            )));
-        };
-        if entry.is_blank() || i64::try_from(offset).is_ok_and(|offset| offset < min) {
-            return Ok(Some((
-                "missing-entry",
-                "the queue begins behind the record".into(),
-            )));
-        }
-        if u64::try_from(entry.offset) != Ok(at) {
-            return Ok(Some((
-                "other-record",
-                format!("the queue entry leads to {} instead", entry.offset),
-            )));
-        }
-        let differences = queue.differences(index, &entry, view);
-        Ok(if differences.is_empty() {
-            None
-        } else {
-            Some(("entry-differs", differences.join("; ")))
-        })
+fn finish(pass: &mut Pass<'_>, context: &Context<'_>, name: &QueueName, run: &Run) -> Result<(), Stop> {
+    match run_finding(context, name, run) {
+        Some(finding) => pass.find(finding),
+        None => Ok(()),
     }
 }
 
-fn finish(pass: &mut Pass<'_>, name: &QueueName, run: Run) -> Result<(), Stop> {
+fn run_finding(context: &Context<'_>, name: &QueueName, run: &Run) -> Option<Finding> {
     // What the queues have not reached is dispatched at the next start, or by the running broker just now.
     let late = run.is_late && run.code.starts_with("missing");
-    if late && pass.info.holder.is_some() {
-        return Ok(());
+    if late && context.info.holder.is_some() {
+        return None;
     }
     let severity = match run.code {
         "deleted-topic" => Severity::Info,
@@ -367,7 +343,7 @@ fn finish(pass: &mut Pass<'_>, name: &QueueName, run: Run) -> Result<(), Stop> {
     };
     let meaning = if run.code == "deleted-topic" {
         "the records go with their files"
-    } else if late && pass.is_unfinished() {
+    } else if late && is_unfinished(context.info) {
         "not dispatched before the crash; the next start adds the entries"
     } else if late {
         "the queues end before the log; a Java broker adds the entries at its next start, except the first"
@@ -382,17 +358,16 @@ fn finish(pass: &mut Pass<'_>, name: &QueueName, run: Run) -> Result<(), Stop> {
     } else {
         format!("queue offsets {} to {last}", run.first)
     };
-    let bounds = pass
-        .store
-        .queues_of(&name.topic, Some(name.queue_id))
-        .ok()
-        .and_then(|found| found.into_iter().next())
-        .and_then(|(name, kind)| pass.store.queue(name, kind).ok());
-    pass.find(Finding {
+    let side = super::sides::of_number(context.sides.topic(&name.topic), name.queue_id);
+    let queue = side.and_then(|side| {
+        let side = context.sides.get(side);
+        context.store.queue(side.name.clone(), side.kind).ok()
+    });
+    Some(Finding {
         severity,
         code: run.code,
         subject: format!("{}@{}", name.topic, name.queue_id),
-        file: bounds.and_then(|queue| queue.place(run.first).map(|(file, _)| file)),
+        file: queue.and_then(|queue| queue.place(run.first).map(|(file, _)| file)),
         offset: Some(run.first),
         len: Some(run.count),
         what: format!("{range}: {} (first record at {})", run.what, run.at),

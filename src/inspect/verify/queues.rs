@@ -1,10 +1,22 @@
 //! The queues: order, holes, and entries that no record of the log answers to.
 
-use super::log::Queues;
-use super::{Depth, Finding, Pass, Progress, Severity, Stop};
+use std::fs::File;
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+use super::log::Matched;
+use super::{Depth, Finding, Pass, Severity, Stop};
 use crate::inspect::commit_log::Log;
 use crate::inspect::consume_queue::{Check, Queue, QueueKind, QueueStep};
 use crate::inspect::info::QueueInfo;
+use crate::inspect::io_error;
+use crate::store::segments;
+
+/// Bytes of the log read at once for an entry.
+const READ_AHEAD: usize = 16 * 1024;
+/// Bytes of a queue file read at once behind its last entry.
+const PIECE: usize = 64 * 1024;
 
 /// Entries one after the other with the same thing wrong.
 struct Run {
@@ -14,8 +26,9 @@ struct Run {
     what: String,
 }
 
-pub(super) fn check(pass: &mut Pass<'_>, log: &Log, matched: &Queues) -> Result<(), Stop> {
+pub(super) fn check(pass: &mut Pass<'_>, matched: &Matched) -> Result<(), Stop> {
     let info = pass.info;
+    let log = &pass.store.log_reading(READ_AHEAD)?;
     let total: u64 = info.queues.iter().map(|queue| queue.bytes).sum();
     let mut done = 0;
     for queue_info in &info.queues {
@@ -29,7 +42,7 @@ pub(super) fn check(pass: &mut Pass<'_>, log: &Log, matched: &Queues) -> Result<
             Depth::Quick => ends(pass, log, &queue, queue_info)?,
             Depth::Full => {
                 // When each record found its entry and there are no others, the queue is as the log has it.
-                let found = matched.get(&queue_info.name).map_or(0, |m| m.entries);
+                let found = matched.get(&queue_info.name).copied().unwrap_or(0);
                 if found != entries {
                     walk(pass, log, &queue, queue_info)?;
                 }
@@ -37,11 +50,7 @@ pub(super) fn check(pass: &mut Pass<'_>, log: &Log, matched: &Queues) -> Result<
             }
         }
         done += queue_info.bytes;
-        (pass.progress)(Progress {
-            pass: "queues",
-            done,
-            total,
-        });
+        pass.at("queues", done, total);
     }
     Ok(())
 }
@@ -201,15 +210,16 @@ fn walk(pass: &mut Pass<'_>, log: &Log, queue: &Queue, info: &QueueInfo) -> Resu
 /// Entries behind places that were never written.
 fn behind_end(pass: &mut Pass<'_>, queue: &Queue, info: &QueueInfo) -> Result<(), Stop> {
     let end = info.bounds.end_index;
-    let mut walk = queue.walk(end, None, 0);
-    let first = walk.next();
     // A running broker may have gone on meanwhile.
-    let Some(QueueStep::Gap { index, count, .. }) = first.filter(|_| pass.info.holder.is_none()) else {
+    if pass.info.holder.is_some() {
+        return Ok(());
+    }
+    let Some(next) = written_behind(queue, end)? else {
         return Ok(());
     };
     let run = Run {
-        first: index,
-        count,
+        first: end,
+        count: next - end,
         code: "hole",
         what: "no entries, although there are some behind".into(),
     };
@@ -219,4 +229,41 @@ fn behind_end(pass: &mut Pass<'_>, queue: &Queue, info: &QueueInfo) -> Result<()
         run,
         "the queue ends here for a broker; what is behind is lost to consumers",
     ))
+}
+
+/// Number of the first entry behind the end. What was never written is not read.
+fn written_behind(queue: &Queue, end: u64) -> Result<Option<u64>, Stop> {
+    let len = queue.kind.entry_len() as u64;
+    let begin = end.saturating_mul(len);
+    let mut piece = vec![0; PIECE];
+    for file in queue
+        .files()
+        .filter(|file| file.base.saturating_add(file.len) > begin)
+    {
+        let failed = |e| io_error("read", &file.path)(e);
+        let handle = File::open(&file.path).map_err(failed)?;
+        let mut at = begin.saturating_sub(file.base);
+        while at < file.len {
+            match rustix::fs::seek(&handle, SeekFrom::Data(at)) {
+                Ok(data) => at = data,
+                Err(Errno::NXIO) => break,
+                Err(_) => {}
+            }
+            let read = segments::read_at_most(&handle, &mut piece, at).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            if let Some(first) = piece[..read].iter().position(|&b| b != 0) {
+                let index = ((file.base + at + first as u64) / len).max(end);
+                let found = match queue.walk(index, None, 0).next() {
+                    Some(QueueStep::Entry(row)) => Some(row.index),
+                    Some(QueueStep::Gap { index, count, .. }) => Some(index.saturating_add(count)),
+                    Some(QueueStep::Disorder { .. }) | None => None,
+                };
+                return Ok(found.filter(|&found| found > end));
+            }
+            at += read as u64;
+        }
+    }
+    Ok(None)
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::super::Error;
 use super::super::message_id::offset_id;
 use super::super::model::SysFlag;
-use super::super::properties::Properties;
+use super::super::properties::{NAME_END, Properties, VALUE_END, names};
 use super::{
     BODY_CRC, BORN_HOST, BORN_TIMESTAMP, FLAG, Fault, MAGIC, MAGIC_BLANK, MAGIC_V2, PHYSICAL_OFFSET, Peek,
     QUEUE_ID, QUEUE_OFFSET, SYS_FLAG, crc, decompress, peek, word,
@@ -111,6 +111,29 @@ impl<'a> MessageView<'a> {
         } else {
             Err(Fault::BodyCrc { stored, found })
         }
+    }
+
+    /// Compares the checksum of the whole record that a broker with `enabledAppendPropCRC` appends as its last
+    /// property: `__CRC32#`, a separator, ten digits with the lowest first, a separator. `None` when there is none.
+    pub fn check_whole(&self) -> Option<Result<(), Fault>> {
+        const TAIL: usize = names::CRC32.len() + 12;
+        let head = self.bytes.len().checked_sub(TAIL)?;
+        let digits = self
+            .properties
+            .last_chunk::<TAIL>()?
+            .strip_prefix(names::CRC32.as_bytes())?
+            .strip_prefix(&[NAME_END as u8])?
+            .strip_suffix(&[VALUE_END as u8])?;
+        let mut stored = 0u64;
+        for &digit in digits.iter().rev() {
+            stored = stored * 10 + u64::from(digit.checked_sub(b'0').filter(|&d| d < 10)?);
+        }
+        let (stored, found) = (u32::try_from(stored).ok()?, crc(&self.bytes[..head]));
+        Some(if stored == found {
+            Ok(())
+        } else {
+            Err(Fault::WholeCrc { stored, found })
+        })
     }
 
     fn u32_at(&self, at: usize) -> u32 {
