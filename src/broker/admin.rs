@@ -73,6 +73,7 @@ impl Broker {
         }
         if next.store != settings.0.store {
             self.store.reconfigure(next.store.clone());
+            self.delays.set_levels(&next.store.delay_levels());
         }
         self.suffix.store(Arc::new(suffix(&live)));
         let perm_changed = live.broker_permission != old.broker_permission;

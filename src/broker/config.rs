@@ -64,6 +64,8 @@ pub struct BrokerConfig {
     pub flush_consumer_offset_interval: u64,
     /// The version of the offset table moves once in so many commits.
     pub consumer_offset_update_version_step: i64,
+    /// The version of the delay progress moves once in so many steps.
+    pub delay_offset_update_version_step: i64,
     /// Members of a group are told when one joins or leaves.
     pub notify_consumer_ids_changed_enable: bool,
     /// A client without a heartbeat for this long is dropped.
@@ -119,6 +121,7 @@ impl Default for BrokerConfig {
             reject_pull_consumer_enable: false,
             flush_consumer_offset_interval: 5000,
             consumer_offset_update_version_step: 500,
+            delay_offset_update_version_step: 200,
             notify_consumer_ids_changed_enable: true,
             channel_expired_timeout: 120_000,
             subscription_expired_timeout: 600_000,
@@ -146,6 +149,7 @@ pub const LIMITS: Limits = &[
     ("shortPollingTimeMills", Allowed::Range(1, 3_600_000)),
     ("flushConsumerOffsetInterval", Allowed::Range(100, 3_600_000)),
     ("consumerOffsetUpdateVersionStep", Allowed::Range(1, i64::MAX)),
+    ("delayOffsetUpdateVersionStep", Allowed::Range(1, i64::MAX)),
     ("channelExpiredTimeout", Allowed::Range(1000, i64::MAX)),
     ("subscriptionExpiredTimeout", Allowed::Range(1000, i64::MAX)),
     ("useServerSideResetOffset", Allowed::OneOf(&["true"])),
@@ -170,6 +174,8 @@ pub const STORE_LIMITS: Limits = &[
     ("diskMaxUsedSpaceRatio", Allowed::Range(10, 95)),
     ("diskSpaceCleanForciblyRatio", Allowed::Range(30, 85)),
     ("diskSpaceWarningLevelRatio", Allowed::Range(35, 90)),
+    ("messageDelayLevel", Allowed::DelayLevels),
+    ("flushDelayOffsetInterval", Allowed::Range(100, 3_600_000)),
     ("accessMessageInMemoryMaxRatio", Allowed::Range(1, 100)),
     ("maxTransferCountOnMessageInMemory", Allowed::Range(1, 100_000)),
     ("maxTransferBytesOnMessageInMemory", Allowed::Range(1, 16_000_000)),
@@ -193,6 +199,7 @@ const LIVE: &[&str] = &[
     "rejectPullConsumerEnable",
     "flushConsumerOffsetInterval",
     "consumerOffsetUpdateVersionStep",
+    "delayOffsetUpdateVersionStep",
     "notifyConsumerIdsChangedEnable",
     "channelExpiredTimeout",
     "subscriptionExpiredTimeout",

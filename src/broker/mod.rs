@@ -28,6 +28,7 @@ mod client_requests;
 mod clients;
 mod config;
 mod consume_stats;
+mod delay;
 pub mod dispatch;
 mod filter;
 mod groups;
@@ -45,6 +46,7 @@ mod stats;
 mod tables;
 mod topic_requests;
 mod topics;
+mod waiting;
 
 pub use config::{BrokerConfig, Settings};
 
@@ -114,6 +116,7 @@ pub struct Broker {
     groups: groups::Groups,
     offsets: offsets::Offsets,
     filters: filter::SavedFilters,
+    delays: delay::Delays,
     clients: clients::Clients,
     locks: locks::QueueLocks,
     stats: stats::Stats,
@@ -222,6 +225,7 @@ impl Broker {
             groups: groups::Groups::load(store.table_path("subscriptionGroup.json"))?,
             offsets: offsets::Offsets::load(store.table_path("consumerOffset.json"))?,
             filters: filter::SavedFilters::load(store.table_path("consumerFilter.json"), boot_ms)?,
+            delays: delay::Delays::load(store.table_path("delayOffset.json"), &store)?,
             clients: clients::Clients::default(),
             locks: locks::QueueLocks::default(),
             stats: stats::Stats::default(),
@@ -321,7 +325,8 @@ impl Broker {
             let saved = (broker.topics.save_always())
                 .and(broker.groups.save_always())
                 .and(broker.offsets.save_always())
-                .and(broker.save_filters());
+                .and(broker.save_filters())
+                .and(broker.delays.save());
             // The store is closed even when a table could not be written.
             broker.store.close()?;
             saved.map_err(Error::from)
@@ -397,6 +402,8 @@ impl Broker {
         self.tasks.spawn(async move { broker.write_tables().await });
         let broker = self.clone();
         self.tasks.spawn(async move { broker.keep_registered().await });
+        let broker = self.clone();
+        self.tasks.spawn(async move { broker.deliver_delayed().await });
     }
 
     /// Runs `work` in a task until the broker stops.
@@ -411,9 +418,9 @@ impl Broker {
         });
     }
 
-    /// Saves what changed: topics and groups within a second, offsets at their own pace.
+    /// Saves what changed: topics and groups within a second, offsets and delay progress at their own pace.
     async fn write_tables(self: Arc<Self>) {
-        let mut offsets_at = Instant::now();
+        let (mut offsets_at, mut delays_at) = (Instant::now(), Instant::now());
         loop {
             let pause = tokio::time::sleep(Duration::from_secs(1));
             if self.stopping.run_until_cancelled(pause).await.is_none() {
@@ -426,7 +433,13 @@ impl Broker {
             }
             let offsets_behind = offsets_due && self.offsets.is_behind();
             let filters_behind = offsets_due && self.filters.is_behind();
-            if !(self.topics.is_behind() || self.groups.is_behind() || offsets_behind || filters_behind) {
+            let delays_interval = Duration::from_millis(self.store.config().flush_delay_offset_interval);
+            let delays_behind = delays_at.elapsed() >= delays_interval && self.delays.is_behind();
+            if delays_behind {
+                delays_at = Instant::now();
+            }
+            let tables_behind = self.topics.is_behind() || self.groups.is_behind();
+            if !(tables_behind || offsets_behind || filters_behind || delays_behind) {
                 continue;
             }
             let broker = self.clone();
@@ -442,6 +455,11 @@ impl Broker {
                     },
                     if filters_behind {
                         broker.save_filters()
+                    } else {
+                        Ok(())
+                    },
+                    if delays_behind {
+                        broker.delays.save()
                     } else {
                         Ok(())
                     },

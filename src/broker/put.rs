@@ -1,18 +1,52 @@
 //! Messages that the broker itself writes: deliveries of what waited, retries, half messages, markers. Client sends
 //! end here too, so that one place decides where a message that has to wait goes first.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
-use super::{Broker, send};
+use super::waiting::{self, NoWait, Rules};
+use super::{Broker, now_ms, send};
 use crate::protocol::codes;
 use crate::protocol::message::{MessageView, NewMessage};
 use crate::remoting::Refusal;
 use crate::store::{AppendError, Appended, Durability};
 
+/// Why a message was not stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PutError {
+    /// The store refused it.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// It asks for a time that it cannot have.
+    #[error(transparent)]
+    Wait(#[from] NoWait),
+}
+
 impl Broker {
-    /// Appends a message. Does not wait until it holds; see [`Self::put_durably`].
-    pub(super) fn put(&self, message: &NewMessage) -> Result<Appended, AppendError> {
-        self.store.append(message)
+    /// Appends a message, or what waits in its place when it asks for a delay. Does not wait until it holds; see
+    /// [`Self::put_durably`].
+    pub(super) fn put(&self, message: &NewMessage) -> Result<Appended, PutError> {
+        Ok(self.store.append(self.place(message)?.as_ref())?)
+    }
+
+    /// The message as it is to be stored: as it is, or in the form in which it waits.
+    pub(super) fn place<'a>(&self, message: &'a NewMessage) -> Result<Cow<'a, NewMessage>, NoWait> {
+        waiting::place(message, self.waiting_rules(), now_ms(), |_| false)
+    }
+
+    /// Farthest delay that a message may ask for, ms.
+    pub(super) fn max_delay_ms(&self) -> i64 {
+        self.waiting_rules().max_delay_s.saturating_mul(1000)
+    }
+
+    fn waiting_rules(&self) -> Rules {
+        Rules {
+            levels: self.delays.levels(),
+            timer: false,
+            precision_ms: 1000,
+            max_delay_s: 259_200,
+        }
     }
 
     /// Appends a message and waits until it holds as the flush mode asks. An error means that it must be tried again.
@@ -34,7 +68,6 @@ impl Broker {
 }
 
 /// A stored record as a message to store again: everything but its places is kept.
-#[allow(dead_code)]
 pub(super) fn again(record: &MessageView<'_>) -> NewMessage {
     NewMessage {
         topic: record.topic().to_owned(),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::topics::SCHEDULE_TOPIC;
 use super::{Broker, now_ms};
 use crate::protocol::body::RuntimeInfo;
 use crate::protocol::model::{VERSION, VERSION_NAME};
@@ -112,6 +113,13 @@ impl Broker {
         }
         for name in ALWAYS_ZERO {
             put(name, "0".into());
+        }
+        for (level, offset) in self.delays.progress() {
+            let max = self.store.max_offset(SCHEDULE_TOPIC, level - 1);
+            put(
+                &format!("scheduleMessageOffset_{level}"),
+                format!("{offset},{max}"),
+            );
         }
         put("timerEnqueueTps", "0.0".into());
         put("timerDequeueTps", "0.0".into());

@@ -10,8 +10,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::put::PutError;
 use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
 use super::topics::{Topics, group_of_retry};
+use super::waiting::NoWait;
 use super::{Broker, FAQ, attributes, now_ms};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
@@ -86,9 +88,7 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
         }
     };
     let bytes = appended.end - appended.offset;
-    broker
-        .stats
-        .put(&topic.topic_name, system, count, bytes, started.elapsed());
+    broker.stats.put(&topic, system, count, bytes, started.elapsed());
     Ok(Answer {
         code,
         remark: None,
@@ -103,7 +103,8 @@ struct Stored {
     count: i64,
     /// Whether the producer waits for the flush.
     wait: bool,
-    topic: Arc<TopicConfig>,
+    /// The topic it is stored under.
+    topic: String,
     system: bool,
     reply: SendMessageReply,
 }
@@ -113,8 +114,7 @@ struct Stored {
 struct Asked {
     unique_key: Option<String>,
     wait: bool,
-    delay_level: bool,
-    timer: bool,
+    bad_level: bool,
     half: bool,
     pop_check: bool,
 }
@@ -131,10 +131,7 @@ impl Asked {
             match name {
                 names::UNIQ_KEY => unique_key = Some(value),
                 names::WAIT => asked.wait = value.eq_ignore_ascii_case("true"),
-                names::DELAY => asked.delay_level = value.trim().parse::<i64>().is_ok_and(|level| level > 0),
-                names::TIMER_DELAY_SEC | names::TIMER_DELAY_MS | names::TIMER_DELIVER_MS => {
-                    asked.timer = true;
-                }
+                names::DELAY => asked.bad_level = value.parse::<i32>().is_err(),
                 names::TRAN_MSG => asked.half = value.eq_ignore_ascii_case("true"),
                 names::POP_CK => asked.pop_check = true,
                 _ => {}
@@ -193,7 +190,7 @@ impl Broker {
             body,
             properties: text,
         };
-        let (appended, count, msg_id, unique_key) = if batch {
+        let placed = if batch {
             self.append_batch(message, asked.unique_key)?
         } else {
             self.append_one(message, asked.unique_key)?
@@ -203,20 +200,20 @@ impl Broker {
         }
         let config = self.config();
         Ok(Stored {
-            appended,
-            count,
+            appended: placed.appended,
+            count: placed.count,
             wait: asked.wait,
-            system: self.topics.is_system(&topic.topic_name),
+            system: self.topics.is_system(&placed.topic),
             reply: SendMessageReply {
-                msg_id,
+                msg_id: placed.msg_id,
                 queue_id,
-                queue_offset: appended.queue_offset,
-                transaction_id: unique_key,
+                queue_offset: placed.appended.queue_offset,
+                transaction_id: placed.unique_key,
                 msg_region: Some(config.region_id.clone()),
                 trace_on: Some(config.trace_on),
                 ..SendMessageReply::default()
             },
-            topic,
+            topic: placed.topic,
         })
     }
 
@@ -302,7 +299,7 @@ impl Broker {
         Ok(dead.then(|| group.to_owned()))
     }
 
-    /// Messages that would have to wait in the broker are refused: this version would store and never deliver them.
+    /// Half messages are refused: this version would store and never deliver them. So is a delay that is no number.
     fn refuse_what_waits(&self, asked: &Asked, sys_flag: SysFlag) -> Result<(), Refusal> {
         let config = self.config();
         let transaction = sys_flag.transaction();
@@ -315,12 +312,8 @@ impl Broker {
             );
             return Err(Refusal::new(codes::NO_PERMISSION, remark));
         }
-        if asked.delay_level {
-            return Err(illegal("delayed messages are not supported by this version"));
-        }
-        if asked.timer {
-            let remark = "accurate timer message is not enabled, timerWheelEnable is false";
-            return Err(Refusal::new(codes::SYSTEM_ERROR, remark));
+        if asked.bad_level {
+            return Err(illegal("the delay level is not a number"));
         }
         Ok(())
     }
@@ -332,9 +325,15 @@ impl Broker {
             key
         });
         properties::append_all(&mut message.properties, &self.suffix.load());
-        let appended = self.put(&message).map_err(|e| refusal(self, e))?;
-        let msg_id = offset_id(&self.store_host, appended.offset);
-        Ok((appended, 1, msg_id, Some(key)))
+        let placed = self.place(&message).map_err(|e| refusal(self, e))?;
+        let appended = self.store.append(&placed).map_err(|e| refusal(self, e))?;
+        Ok(Placed {
+            topic: placed.into_owned().topic,
+            appended,
+            count: 1,
+            msg_id: offset_id(&self.store_host, appended.offset),
+            unique_key: Some(key),
+        })
     }
 
     /// Stores every item with its own properties, the batch's behind them: Java's consumers then see the batch's
@@ -347,6 +346,8 @@ impl Broker {
         if items.is_empty() {
             return Err(illegal("the batch is empty"));
         }
+        // A batch that asks for a delay waits item by item, as in Java.
+        let batch = self.place(&batch).map_err(|e| refusal(self, e))?.into_owned();
         let mut shared = batch.properties.clone();
         properties::append_all(&mut shared, &self.suffix.load());
         let messages: Vec<NewMessage> = items
@@ -369,12 +370,22 @@ impl Broker {
             .iter()
             .map(|&offset| offset_id(&self.store_host, offset))
             .collect();
-        Ok((appended, count, ids.join(","), key))
+        Ok(Placed {
+            topic: batch.topic,
+            appended,
+            count,
+            msg_id: ids.join(","),
+            unique_key: key,
+        })
     }
 }
 
 /// A refused append as Java answers it.
-pub(super) fn refusal(broker: &Broker, error: AppendError) -> Refusal {
+pub(super) fn refusal(broker: &Broker, error: impl Into<PutError>) -> Refusal {
+    let error = match error.into() {
+        PutError::Append(error) => error,
+        PutError::Wait(error) => return no_wait(broker, error),
+    };
     match error {
         AppendError::Illegal(_) => illegal(format!(
             "the message is illegal, maybe msg body or properties length not matched. msg body length limit \
@@ -397,8 +408,35 @@ pub(super) fn refusal(broker: &Broker, error: AppendError) -> Refusal {
     }
 }
 
-/// Place, number of records, message id and unique key of what was appended.
-type Placed = (Appended, i64, String, Option<String>);
+/// A refused time as Java answers it.
+fn no_wait(broker: &Broker, error: NoWait) -> Refusal {
+    match error {
+        NoWait::Illegal => illegal(format!(
+            "timer message illegal, the delay time should not be bigger than the max delay {}ms; or if set del msg, \
+             the delay time should be bigger than the current time",
+            broker.max_delay_ms()
+        )),
+        NoWait::Off => Refusal::new(
+            codes::SYSTEM_ERROR,
+            "accurate timer message is not enabled, timerWheelEnable is false",
+        ),
+        NoWait::Congested => Refusal::new(
+            codes::SYSTEM_ERROR,
+            "timer message is under flow control, too many of them wait for this time",
+        ),
+    }
+}
+
+/// What was appended.
+struct Placed {
+    /// The topic it is stored under: that of what waits when it waits.
+    topic: String,
+    appended: Appended,
+    /// Number of records.
+    count: i64,
+    msg_id: String,
+    unique_key: Option<String>,
+}
 
 fn illegal(remark: impl Into<String>) -> Refusal {
     Refusal::new(codes::MESSAGE_ILLEGAL, remark)
@@ -456,9 +494,8 @@ mod tests {
 
     #[test]
     fn what_waits_is_noticed() {
-        assert!(!Asked::of(&text(&[("DELAY", "0")])).delay_level);
-        assert!(Asked::of(&text(&[("DELAY", "3")])).delay_level);
-        assert!(Asked::of(&text(&[("TIMER_DELIVER_MS", "1")])).timer);
+        assert!(!Asked::of(&text(&[("DELAY", "-3")])).bad_level);
+        assert!(Asked::of(&text(&[("DELAY", "99999999999")])).bad_level);
         assert!(Asked::of(&text(&[("TRAN_MSG", "true")])).half);
         assert!(!Asked::of(&text(&[("TRAN_MSG", "false")])).half);
         assert!(Asked::of(&text(&[("POP_CK", "x")])).pop_check);

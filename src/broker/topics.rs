@@ -19,25 +19,30 @@ pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 const SELF_TEST: &str = "SELF_TEST_TOPIC";
 const BENCHMARK: &str = "BenchmarkTest";
 const OFFSET_MOVED: &str = "OFFSET_MOVED_EVENT";
-const TRANS_HALF: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-const TRANS_OP_HALF: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+/// Half messages wait here.
+pub const TRANS_HALF: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// Tells which of them are settled.
+pub const TRANS_OP_HALF: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 const TRANS_CHECK_MAX: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 const TRACE: &str = "RMQ_SYS_TRACE_TOPIC";
 const ROCKSDB_OFFSET: &str = "CHECKPOINT_TOPIC";
-const TIMER: &str = "rmq_sys_wheel_timer";
+/// Messages with a time of delivery wait here.
+pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// Every topic whose name begins so belongs to the system.
 const SYSTEM_PREFIX: &str = "rmq_sys_";
 /// Queues of the checkpoint topic of pop consumers.
 const REVIVE_QUEUES: i32 = 8;
 
 /// Topics that no client may send to.
-const NO_SENDS: [&str; 6] = [
+const NO_SENDS: [&str; 7] = [
     SCHEDULE_TOPIC,
     TRANS_HALF,
     TRANS_OP_HALF,
     TRANS_CHECK_MAX,
     SELF_TEST,
     OFFSET_MOVED,
+    // Java takes them, and its timer then stands still.
+    TIMER_TOPIC,
 ];
 
 /// All topics of a broker.
@@ -378,7 +383,7 @@ fn boot_topics(config: &BrokerConfig) -> Vec<(String, i32, i32)> {
         (format!("{SYSTEM_PREFIX}SYNC_BROKER_MEMBER_{broker}"), 1, 1),
         (TRANS_HALF.to_owned(), 1, 6),
         (TRANS_OP_HALF.to_owned(), 1, 6),
-        (TIMER.to_owned(), 1, 6),
+        (TIMER_TOPIC.to_owned(), 1, 6),
     ];
     if config.auto_create_topic_enable {
         topics.push((TBW102.to_owned(), config.default_topic_queue_nums, 7));

@@ -90,6 +90,28 @@ pub struct Got {
     pub records: Vec<Bytes>,
 }
 
+/// An entry of a queue, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueEntry {
+    /// Its place in the queue.
+    pub queue_offset: i64,
+    /// Physical offset of the record.
+    pub offset: i64,
+    /// Size of the record.
+    pub size: i32,
+    /// Hash of the tags; in the delay topic the time of delivery, ms.
+    pub tags_code: i64,
+}
+
+/// A run of entries of a queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// The entries, in order.
+    pub entries: Vec<QueueEntry>,
+    /// Where to go on.
+    pub next_offset: i64,
+}
+
 /// Which neighbour a search by time takes (Java's `BoundaryType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Boundary {

@@ -200,19 +200,24 @@ pub fn is_file_name(name: &str) -> bool {
 
 /// Body of the build thread.
 pub fn run(shared: &Shared) {
-    let delays = shared.config.load().delay_levels();
-    let dispatch = Dispatch {
-        queues: &shared.queues,
-        index: Some(&shared.index),
-        delays: &delays,
-        deleted: &shared.deleted,
-        indexed_to: -1,
-    };
+    let mut config = shared.config.load_full();
+    let mut delays = config.delay_levels();
     let build = &shared.build;
     let mut cursor = MessageCursor::new(shared.log.segments(), build.at()).check_body(false);
     let mut touched: Vec<Arc<ConsumeQueue>> = Vec::new();
     let mut lingers = 0;
     while !shared.stop.is_stopped() {
+        if !Arc::ptr_eq(&config, &shared.config.load()) {
+            config = shared.config.load_full();
+            delays = config.delay_levels();
+        }
+        let dispatch = Dispatch {
+            queues: &shared.queues,
+            index: Some(&shared.index),
+            delays: &delays,
+            deleted: &shared.deleted,
+            indexed_to: -1,
+        };
         let bound = shared.visible_end();
         let mut timestamp = 0;
         let mut done = 0;

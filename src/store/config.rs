@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::format::consume_queue;
 use super::format::index::Shape;
+use crate::config_file;
+
+/// Java's delay levels.
+const DELAY_LEVELS: &str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h";
 
 /// When an append counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,8 +105,11 @@ pub struct StoreConfig {
     /// Most records that a query by key finds.
     pub max_msgs_num_batch: usize,
 
-    /// Delays of the levels 1, 2, ..: decides the delivery time in the delay topic's queue entries.
+    /// Delays of the levels 1, 2, ..: decides the delivery time in the delay topic's queue entries. What waits already is
+    /// delivered by the new list when it changes.
     pub message_delay_level: String,
+    /// How often the progress of the delay levels is written, ms.
+    pub flush_delay_offset_interval: u64,
 }
 
 impl Default for StoreConfig {
@@ -143,7 +150,8 @@ impl Default for StoreConfig {
             max_hash_slot_num: 5_000_000,
             max_index_num: 20_000_000,
             max_msgs_num_batch: 64,
-            message_delay_level: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".into(),
+            message_delay_level: DELAY_LEVELS.into(),
+            flush_delay_offset_interval: 10_000,
         }
     }
 }
@@ -180,23 +188,11 @@ impl StoreConfig {
         }
     }
 
-    /// Delay of each level in ms, the first one for level 1; a level that does not read as a time ends the list.
+    /// Delay of each level in ms, the first one for level 1. Java's levels when the setting does not read as such.
     pub fn delay_levels(&self) -> Vec<i64> {
-        self.message_delay_level
-            .split_whitespace()
-            .map_while(|level| {
-                let unit = level.chars().next_back()?;
-                let ms = match unit {
-                    's' => 1000,
-                    'm' => 60_000,
-                    'h' => 3_600_000,
-                    'd' => 86_400_000,
-                    _ => return None,
-                };
-                let count: i64 = level[..level.len() - unit.len_utf8()].parse().ok()?;
-                count.checked_mul(ms)
-            })
-            .collect()
+        config_file::delay_levels(&self.message_delay_level)
+            .or_else(|| config_file::delay_levels(DELAY_LEVELS))
+            .unwrap_or_default()
     }
 }
 
@@ -209,11 +205,15 @@ mod tests {
         let levels = StoreConfig::default().delay_levels();
         assert_eq!(levels.len(), 18);
         assert_eq!((levels[0], levels[4], levels[17]), (1000, 60_000, 7_200_000));
-        let odd = StoreConfig {
-            message_delay_level: "2d x 1s".into(),
-            ..StoreConfig::default()
-        };
-        assert_eq!(odd.delay_levels(), [172_800_000]);
+        for (text, levels) in [
+            ("2d  1s", Some(vec![172_800_000, 1000])),
+            ("2d x 1s", None),
+            ("", None),
+            ("-1s", None),
+            ("9999d", None),
+        ] {
+            assert_eq!(config_file::delay_levels(text), levels, "{text}");
+        }
     }
 
     #[test]

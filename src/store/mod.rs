@@ -43,7 +43,9 @@ mod shared;
 pub mod tables;
 mod wake;
 
-pub use answer::{AppendError, Appended, Boundary, Durability, GetStatus, Got, Queried, StoreFigures};
+pub use answer::{
+    AppendError, Appended, Boundary, Durability, Entries, GetStatus, Got, Queried, QueueEntry, StoreFigures,
+};
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
 pub use filter::MessageFilter;
@@ -262,6 +264,11 @@ impl MessageStore {
     ) -> Got {
         self.shared
             .get(topic, queue_id, offset, max_count, max_bytes, filter)
+    }
+
+    /// Up to `most` entries of a queue from `from` on, those that point nowhere left out. Never creates a queue.
+    pub fn entries(&self, topic: &str, queue_id: i32, from: i64, most: usize) -> Entries {
+        self.shared.entries(topic, queue_id, from, most)
     }
 
     /// Smallest queue offset, 0 for an unknown queue.

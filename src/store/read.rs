@@ -6,7 +6,9 @@ use super::consume_queue::{ConsumeQueue, partition_point};
 use super::format::consume_queue::{Entry, LEN, entries};
 use super::segments::LogBytes;
 use super::shared::Shared;
-use super::{Boundary, GetStatus, Got, MessageFilter, Queried, StoreFigures, disk};
+use super::{
+    Boundary, Entries, GetStatus, Got, MessageFilter, Queried, QueueEntry, StoreFigures, disk,
+};
 use crate::protocol::message::{MessageView, Peek, peek};
 
 /// Most bytes of one answer, whatever is asked for.
@@ -167,6 +169,49 @@ impl Shared {
             }
         }
         got
+    }
+
+    /// See [`super::MessageStore::entries`].
+    pub fn entries(&self, topic: &str, queue_id: i32, from: i64, most: usize) -> Entries {
+        let Some(queue) = self.queues.find(topic, queue_id) else {
+            return Entries {
+                next_offset: from,
+                ..Entries::default()
+            };
+        };
+        let (min, max) = (queue.min(), queue.max());
+        let mut found = Entries {
+            entries: Vec::new(),
+            next_offset: from.clamp(min, max),
+        };
+        while found.next_offset < max && found.entries.len() < most {
+            let run = match queue.look(found.next_offset) {
+                Ok(Some(run)) => run,
+                Ok(None) => {
+                    found.next_offset = queue.next_segment(found.next_offset).min(max);
+                    continue;
+                }
+                Err(e) => {
+                    tracing::error!("{e}");
+                    break;
+                }
+            };
+            for entry in entries(run.bytes()).map(|entry| entry.to_entry()) {
+                if found.entries.len() >= most {
+                    break;
+                }
+                if !entry.is_blank() {
+                    found.entries.push(QueueEntry {
+                        queue_offset: found.next_offset,
+                        offset: entry.offset,
+                        size: entry.size,
+                        tags_code: entry.tags_code,
+                    });
+                }
+                found.next_offset += 1;
+            }
+        }
+        found
     }
 
     /// How far behind the end of the log records are taken to be in memory.

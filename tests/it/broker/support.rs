@@ -292,6 +292,12 @@ pub fn bodies(answer: &Answered) -> Vec<String> {
         .collect()
 }
 
+/// Epoch milliseconds.
+pub fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_millis() as i64
+}
+
 /// Asks until it is so; fails after ten seconds.
 pub async fn eventually(mut so: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + TIMEOUT;
