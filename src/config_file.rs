@@ -424,32 +424,43 @@ fn toml_value(text: &str) -> toml::Value {
     }
 }
 
-/// Puts `bytes` in the place of `path` whole: a new file is written and flushed, the old one kept as `.bak`.
+/// Puts `bytes` in the place of `path` whole: a new file is written and flushed, the old one kept as `.bak`, and the
+/// directory flushed. The old `.bak` goes only when the new file is in its place: should the old file be damaged, it is
+/// needed until then.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
-    let (fresh, kept) = (with(".tmp"), with(".bak"));
+    let (fresh, old, kept) = (with(".tmp"), with(".old"), with(".bak"));
     let io = |what, path: &Path| {
         let path = path.to_owned();
         move |source| Error::Io { what, path, source }
     };
-    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(dir) = dir {
         fs::create_dir_all(dir).map_err(io("create", dir))?;
     }
     let mut file = fs::File::create(&fresh).map_err(io("create", &fresh))?;
     file.write_all(bytes).map_err(io("write", &fresh))?;
-    file.sync_data().map_err(io("flush", &fresh))?;
-    if path.exists() {
-        // A second name for the old file, so that `path` exists at every moment.
-        let _ = fs::remove_file(&kept);
-        fs::hard_link(path, &kept)
-            .or_else(|_| fs::copy(path, &kept).map(drop))
+    file.sync_all().map_err(io("flush", &fresh))?;
+    // A second name for the old file, so that `path` exists at every moment. One without bytes is no copy to keep.
+    let keeps_old = fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+    if keeps_old {
+        let _ = fs::remove_file(&old);
+        fs::hard_link(path, &old)
+            .or_else(|_| fs::copy(path, &old).map(drop))
             .map_err(io("keep a copy of", path))?;
     }
-    fs::rename(&fresh, path).map_err(io("rename", &fresh))
+    fs::rename(&fresh, path).map_err(io("rename", &fresh))?;
+    if keeps_old {
+        fs::rename(&old, &kept).map_err(io("rename", &old))?;
+    }
+    let dir = dir.unwrap_or(Path::new("."));
+    fs::File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(io("flush", dir))
 }
 
 #[cfg(test)]

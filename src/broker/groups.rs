@@ -250,6 +250,7 @@ pub async fn update(
 ) -> Handled<UpdateAndCreateSubscriptiongroup> {
     if let Some(group) = body {
         broker.groups.update(vec![group.value])?;
+        broker.kept(|broker| broker.groups.save()).await?;
     }
     Ok(Answer::ok((), ()))
 }
@@ -262,6 +263,7 @@ pub async fn update_list(
     body: Json<SubscriptionGroupList>,
 ) -> Handled<UpdateAndCreateSubscriptiongroupList> {
     broker.groups.update(body.value.group_config_list)?;
+    broker.kept(|broker| broker.groups.save()).await?;
     Ok(Answer::ok((), ()))
 }
 
@@ -300,6 +302,9 @@ pub async fn delete(
         broker.offsets.remove_group(&header.group_name);
     }
     broker.stats.drop_group(&header.group_name);
+    broker
+        .kept(|broker| broker.groups.save().and(broker.offsets.save()))
+        .await?;
     Ok(Answer::ok((), ()))
 }
 
@@ -318,6 +323,7 @@ pub async fn forbidden(
         crate::protocol::model::check_topic(&header.topic)
             .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
         broker.groups.forbid(&header.group, &header.topic, !readable);
+        broker.kept(|broker| broker.groups.save()).await?;
     }
     let readable = Some(!broker.groups.forbids(&header.group, &header.topic));
     let body = GroupForbidden {

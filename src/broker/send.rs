@@ -87,6 +87,10 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
             return Err(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark));
         }
     };
+    // A message in a topic that a crash takes back is as good as lost.
+    if broker.topics.is_behind_with(&topic.topic_name) {
+        broker.kept(|broker| broker.topics.save()).await?;
+    }
     let bytes = appended.end - appended.offset;
     broker.stats.put(&topic, system, count, bytes, started.elapsed());
     Ok(Answer {

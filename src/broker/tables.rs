@@ -1,17 +1,21 @@
 //! Small tables of the broker as Java keeps them: `<store>/config/<name>.json` with a `.bak` beside it.
 //!
-//! A change only marks the table; one writer task saves what is marked, off the request path, and once more at stop.
+//! A change marks the table; one writer task saves what is marked, off the request path, and once more at stop. Whoever
+//! must not answer before the file has the change saves it himself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::Broker;
 use crate::config_file::{self, replace};
-use crate::protocol::json;
+use crate::protocol::{codes, json};
+use crate::remoting::Refusal;
 
 /// Why a table cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +37,10 @@ pub enum Error {
 #[derive(Debug)]
 pub struct TableFile {
     path: PathBuf,
-    changed: AtomicBool,
+    /// Counts changes of the memory.
+    changed: AtomicU64,
+    /// The changes that the file has.
+    saved: AtomicU64,
     /// Held while the file is written, so that an older state never replaces a newer one.
     saving: Mutex<()>,
 }
@@ -43,7 +50,8 @@ impl TableFile {
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
-            changed: AtomicBool::new(false),
+            changed: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
             saving: Mutex::new(()),
         }
     }
@@ -83,27 +91,50 @@ impl TableFile {
         }
     }
 
-    /// Notes that memory is ahead of the file.
-    pub fn mark(&self) {
-        self.changed.store(true, std::sync::atomic::Ordering::Release);
+    /// Notes that memory is ahead of the file; the number of the change.
+    pub fn mark(&self) -> u64 {
+        self.changed.fetch_add(1, Release) + 1
     }
 
     /// True when memory is ahead of the file.
     pub fn is_marked(&self) -> bool {
-        self.changed.load(std::sync::atomic::Ordering::Acquire)
+        self.saved() < self.changed.load(Acquire)
     }
 
-    /// Writes `value()` if something was marked since the last time. Blocks on the disk.
+    /// The newest change that the file has.
+    pub fn saved(&self) -> u64 {
+        self.saved.load(Acquire)
+    }
+
+    /// Writes `value()` if something was marked since the last time. Blocks on the disk, and while another writes:
+    /// when it returns, the file has all that was marked before.
     pub fn save_if_marked<T: Serialize>(&self, value: impl FnOnce() -> T) -> Result<(), Error> {
         let _guard = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.changed.swap(false, AcqRel) {
-            return Ok(());
+        let changed = self.changed.load(Acquire);
+        if self.saved() < changed {
+            let text = json::to_vec_pretty(&value());
+            replace(&self.path, &text)?;
+            self.saved.store(changed, Release);
         }
-        let text = json::to_vec_pretty(&value());
-        replace(&self.path, &text).map_err(|e| {
-            self.mark();
-            Error::File(e)
-        })
+        Ok(())
+    }
+}
+
+impl Broker {
+    /// Waits until `save` has written a table, whose change may be answered with success only then.
+    pub(super) async fn kept(
+        self: &Arc<Self>,
+        save: impl FnOnce(&Self) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Refusal> {
+        let broker = self.clone();
+        let failed = |why: String| Refusal::new(codes::SYSTEM_ERROR, why);
+        match tokio::task::spawn_blocking(move || save(&broker)).await {
+            Ok(saved) => saved.map_err(|e| {
+                tracing::error!(error = %e, "a change is not kept; it will be tried again");
+                failed(format!("the change could not be written to the disk: {e}"))
+            }),
+            Err(e) => Err(failed(format!("writing the change was aborted: {e}"))),
+        }
     }
 }
 
@@ -136,5 +167,35 @@ mod tests {
         assert_eq!(table.load::<Sample>().unwrap(), Some(sample(1)));
         fs::write(path.with_extension("json.bak"), "nonsense").unwrap();
         assert!(matches!(table.load::<Sample>(), Err(Error::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_table_that_could_not_be_written_stays_marked_and_its_good_copy_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        let table = TableFile::new(path.clone());
+        table.mark();
+        table.save_if_marked(|| sample(1)).unwrap();
+        let change = table.mark();
+        // A directory in the place of the new file.
+        let fresh = dir.path().join("t.json.tmp");
+        fs::create_dir(&fresh).unwrap();
+        assert!(table.save_if_marked(|| sample(2)).is_err());
+        assert!(table.is_marked() && table.saved() < change);
+        assert_eq!(table.load::<Sample>().unwrap(), Some(sample(1)));
+        fs::remove_dir(&fresh).unwrap();
+        table.save_if_marked(|| sample(2)).unwrap();
+        assert!(!table.is_marked() && table.saved() == change);
+        // The file is damaged: until the next one is in its place, the copy is all there is.
+        fs::write(&path, "{").unwrap();
+        let kept = path.with_extension("json.bak");
+        fs::remove_file(&kept).unwrap();
+        fs::create_dir(&kept).unwrap();
+        table.mark();
+        assert!(
+            table.save_if_marked(|| sample(3)).is_err(),
+            "a directory is no copy to replace"
+        );
+        assert_eq!(table.load::<Sample>().unwrap(), Some(sample(3)));
     }
 }

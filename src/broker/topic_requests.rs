@@ -14,7 +14,7 @@ use crate::protocol::requests::{
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 
-/// 17: makes or changes a topic. Answered when the name servers know.
+/// 17: makes or changes a topic. Answered when topics.json has it and the name servers know.
 pub async fn update(
     broker: &Arc<Broker>,
     peer: &Peer,
@@ -52,6 +52,8 @@ impl Broker {
     async fn update_topics(self: &Arc<Self>, peer: &Peer, wishes: Vec<TopicConfig>) -> Result<(), Refusal> {
         tracing::debug!(peer = %peer.remote(), topics = wishes.len(), "topic update asked for");
         let changed = self.topics.update(wishes, &self.config())?;
+        // Also when nothing changed now: what an equal request changed just before may not be kept yet.
+        self.kept(|broker| broker.topics.save()).await?;
         if !changed.is_empty() {
             self.register_topics(changed).await;
         }
@@ -82,15 +84,16 @@ pub async fn delete(
         let known = owner.topics.remove(&topic);
         owner.offsets.remove_topic(&topic);
         owner.stats.drop_topic(&topic);
+        // Both are tried, so that a table that cannot be written leaves as little behind as possible.
+        let kept = (owner.topics.save().and(owner.offsets.save())).map_err(|e| e.to_string());
         if known {
-            owner.store.delete_topic(&topic)
-        } else {
-            Ok(())
+            owner.store.delete_topic(&topic).map_err(|e| e.to_string())?;
         }
+        kept
     });
     match deleted.await {
         Ok(Ok(())) => Ok(Answer::ok((), ())),
-        Ok(Err(e)) => Err(Refusal::new(codes::SYSTEM_ERROR, e.to_string())),
+        Ok(Err(e)) => Err(Refusal::new(codes::SYSTEM_ERROR, e)),
         Err(e) => Err(Refusal::new(
             codes::SYSTEM_ERROR,
             format!("the deletion was aborted: {e}"),

@@ -1,6 +1,6 @@
 //! The topic table (config/topics.json): lookup on the hot path, creation by template, edits, system topics.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,6 +53,8 @@ pub struct Topics {
     version: Mutex<DataVersion>,
     system: HashSet<String>,
     file: TableFile,
+    /// Topics whose newest change the file may lack, with its number. Emptied by each save.
+    unsaved: Mutex<HashMap<String, u64>>,
 }
 
 impl Topics {
@@ -94,6 +96,7 @@ impl Topics {
             version: Mutex::new(version),
             system,
             file,
+            unsaved: Mutex::default(),
         })
     }
 
@@ -335,7 +338,19 @@ impl Topics {
 
     /// Writes topics.json if it is behind. Blocks on the disk.
     pub fn save(&self) -> Result<(), tables::Error> {
-        self.file.save_if_marked(|| self.table())
+        self.file.save_if_marked(|| self.table())?;
+        let saved = self.file.saved();
+        self.unsaved().retain(|_, change| *change > saved);
+        Ok(())
+    }
+
+    /// True when topics.json lacks the topic as it is. Costs next to nothing while the file has everything.
+    pub fn is_behind_with(&self, topic: &str) -> bool {
+        self.file.is_marked() && (self.unsaved().get(topic)).is_some_and(|change| *change > self.file.saved())
+    }
+
+    fn unsaved(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
+        self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes topics.json in any case, as a clean stop does.
@@ -350,9 +365,13 @@ impl Topics {
 
     fn insert(&self, version: &mut DataVersion, topic: TopicConfig) -> Arc<TopicConfig> {
         let topic = Arc::new(topic);
-        self.table.insert(topic.topic_name.clone(), topic.clone());
         *version = version.next(now_ms());
-        self.file.mark();
+        {
+            let mut unsaved = self.unsaved();
+            unsaved.insert(topic.topic_name.clone(), self.file.mark());
+        }
+        // Last, so that whoever finds the topic also finds that it is not saved.
+        self.table.insert(topic.topic_name.clone(), topic.clone());
         topic
     }
 }

@@ -13,6 +13,31 @@ use rmq::protocol::{Json, Text, codes};
 use super::support::*;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_answered_with_success_is_in_the_tables_on_the_disk() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    let on_disk = |table: &str, name: &str| {
+        let text = std::fs::read_to_string(broker.dir.path().join("config").join(table)).unwrap_or_default();
+        text.contains(&format!("\"{name}\""))
+    };
+    client.create_topic("made", 1).await;
+    assert!(on_disk("topics.json", "made"));
+    // A message in a topic that a crash takes back is as good as lost.
+    client.send("by_send", 0, "", "x").await;
+    assert!(on_disk("topics.json", "by_send"));
+    client.ok(DeleteTopicInBroker { topic: "made".into() }, ()).await;
+    assert!(!on_disk("topics.json", "made"));
+    let group = rmq::protocol::body::SubscriptionGroupConfig {
+        group_name: "g".into(),
+        ..Default::default()
+    };
+    let update = UpdateAndCreateSubscriptiongroup::default();
+    client.ok(update, Some(Json::new(group))).await;
+    assert!(on_disk("subscriptionGroup.json", "g"));
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn topics_live_and_die_by_request() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;
