@@ -75,6 +75,7 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
         count,
         wait,
         topic,
+        unsaved,
         system,
         reply,
     } = stored.inspect_err(|refusal| broker.stats.put_failed(refusal.code == codes::SYSTEM_BUSY))?;
@@ -88,7 +89,7 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
         }
     };
     // A message in a topic that a crash takes back is as good as lost.
-    if broker.topics.is_behind_with(&topic.topic_name) {
+    if unsaved {
         broker.kept(|broker| broker.topics.save()).await?;
     }
     let bytes = appended.end - appended.offset;
@@ -109,6 +110,8 @@ struct Stored {
     wait: bool,
     /// The topic it is stored under.
     topic: String,
+    /// The table on the disk lacked the topic that was sent to.
+    unsaved: bool,
     system: bool,
     reply: SendMessageReply,
 }
@@ -207,6 +210,7 @@ impl Broker {
             appended: placed.appended,
             count: placed.count,
             wait: asked.wait,
+            unsaved: self.topics.is_behind_with(&topic.topic_name),
             system: self.topics.is_system(&placed.topic),
             reply: SendMessageReply {
                 msg_id: placed.msg_id,
