@@ -439,8 +439,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         move |source| Error::Io { what, path, source }
     };
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    if let Some(dir) = dir {
+    if let Some(dir) = dir
+        && !dir.exists()
+    {
         fs::create_dir_all(dir).map_err(io("create", dir))?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_dir(parent)?;
+        }
     }
     let mut file = fs::File::create(&fresh).map_err(io("create", &fresh))?;
     file.write_all(bytes).map_err(io("write", &fresh))?;
@@ -457,10 +462,18 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if keeps_old {
         fs::rename(&old, &kept).map_err(io("rename", &old))?;
     }
-    let dir = dir.unwrap_or(Path::new("."));
+    sync_dir(dir.unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a directory durable.
+fn sync_dir(dir: &Path) -> Result<(), Error> {
     fs::File::open(dir)
         .and_then(|dir| dir.sync_all())
-        .map_err(io("flush", dir))
+        .map_err(|source| Error::Io {
+            what: "flush",
+            path: dir.to_owned(),
+            source,
+        })
 }
 
 #[cfg(test)]

@@ -82,6 +82,8 @@ pub struct CommitLog {
     segments: SegmentsMut,
     tail: Mutex<Tail>,
     ahead: Arc<Ahead>,
+    /// Records below were written by an earlier process.
+    own_from: u64,
     /// When the append lock was taken, ms; 0 while it is free.
     held_since: AtomicI64,
 }
@@ -96,7 +98,7 @@ impl CommitLog {
         end: u64,
         timestamp: i64,
     ) -> Result<Self, Error> {
-        disk::create_dir(dir)?;
+        disk::create_dir_durably(dir)?;
         let mut list = Vec::with_capacity(files.len() + 1);
         let writer = match files.split_last() {
             None => {
@@ -134,6 +136,7 @@ impl CommitLog {
                 wanted: false,
             }),
             ahead,
+            own_from: end,
             held_since: AtomicI64::new(0),
         })
     }
@@ -287,6 +290,25 @@ impl CommitLog {
         }
         window.truncate(len);
         Some(window)
+    }
+
+    /// True for a record that this process appended: nothing but a broken memory has changed it since.
+    pub fn is_own(&self, offset: i64) -> bool {
+        u64::try_from(offset).is_ok_and(|at| at >= self.own_from)
+    }
+
+    /// [`Self::record`] for those who hand it out: `None` as well when the checksum of an older one does not hold.
+    pub fn sound_record(&self, offset: i64) -> Option<Bytes> {
+        let record = self.record(offset, None)?;
+        if !self.is_own(offset)
+            && let Err(fault) = MessageView::parse_checked(&record)
+        {
+            tracing::error!(
+                "the record at {offset} of the commit log is damaged: {fault}; it is not handed out"
+            );
+            return None;
+        }
+        Some(record)
     }
 
     /// Deletes the oldest segment, unless it is the last one; returns the new start of the log.

@@ -311,6 +311,11 @@ impl ConsumeQueue {
         Ok(())
     }
 
+    /// Whose it is.
+    pub fn name(&self) -> &QueueName {
+        &self.name
+    }
+
     /// The entries from a queue offset to the end of its segment or of the queue; `None` where there are none.
     pub fn run(&self, offset: i64) -> Option<Run> {
         self.look(offset).unwrap_or_else(|e| {
@@ -430,7 +435,8 @@ impl ConsumeQueue {
         }
         if named {
             disk::sync_dir(&self.dir)?;
-            for parent in self.dir.ancestors().skip(1).take(2) {
+            // The topic, `consumequeue`, and the root that has its name.
+            for parent in self.dir.ancestors().skip(1).take(3) {
                 disk::sync_dir(parent)?;
             }
         }

@@ -139,6 +139,20 @@ pub fn create_dir(path: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(path).map_err(io_error("create", path))
 }
 
+/// [`create_dir`], its name and those of its new parents flushed.
+pub fn create_dir_durably(path: &Path) -> Result<(), Error> {
+    let missing = path.ancestors().take_while(|dir| !dir.exists()).count();
+    create_dir(path)?;
+    path.ancestors().skip(1).take(missing).try_for_each(|parent| {
+        // A relative path ends with an empty one.
+        sync_dir(if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        })
+    })
+}
+
 /// Removes a file; that it is gone already is no failure.
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {

@@ -68,7 +68,7 @@ impl IndexFile {
     }
 
     fn create(dir: &Path, number: u64, shape: Shape, header: Header) -> Result<Self, Error> {
-        disk::create_dir(dir)?;
+        disk::create_dir_durably(dir)?;
         let path = dir.join(format!("{number:017}"));
         let slots = shape.items_at() as u64;
         let file = segments::create_rw(&path, shape.file_len(), slots)?;

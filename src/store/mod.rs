@@ -316,9 +316,9 @@ impl MessageStore {
         self.shared.in_memory(topic, queue_id, offset)
     }
 
-    /// The whole record at a physical offset.
+    /// The whole record at a physical offset; `None` when there is none, or a damaged one.
     pub fn record_at(&self, offset: i64) -> Option<Bytes> {
-        self.shared.log.record(offset, None)
+        self.shared.log.sound_record(offset)
     }
 
     /// Records whose keys hash like `key`, within store times `begin..=end` (ms).

@@ -6,15 +6,16 @@ use super::consume_queue::{ConsumeQueue, partition_point};
 use super::format::consume_queue::{Entry, LEN, entries};
 use super::segments::LogBytes;
 use super::shared::Shared;
-use super::{
-    Boundary, Entries, GetStatus, Got, MessageFilter, Queried, QueueEntry, StoreFigures, disk,
-};
+use super::{Boundary, Entries, GetStatus, Got, MessageFilter, Queried, QueueEntry, StoreFigures, disk};
 use crate::protocol::message::{MessageView, Peek, peek};
 
 /// Most bytes of one answer, whatever is asked for.
 const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// Least bytes of one answer that a caller may ask for, as in Java.
 const LEAST_BYTES: usize = 100;
+
+/// Topics of light message queues.
+const LMQ_PREFIX: &str = "%LMQ%";
 
 /// Cuts records out of one window of the log after the other.
 struct Cutter<'a, L> {
@@ -44,6 +45,29 @@ impl<L: LogBytes> Cutter<'_, L> {
         // An entry that does not fit the log is as good as one whose record is gone.
         (peek(bytes) == Ok(Peek::Message(len))).then(|| self.window.slice(from..from + len))
     }
+}
+
+/// Whether a record that an earlier process wrote is still what its queue entry says: its checksum holds, and it is of
+/// this queue. Java hands out whatever lies there.
+fn is_sound(queue: &ConsumeQueue, offset: i64, record: &[u8]) -> bool {
+    let name = queue.name();
+    let fault = match MessageView::parse_checked(record) {
+        Ok(view) => {
+            // Queues of many light topics point to the record of the one topic it was sent to.
+            let is_here = view.topic() == name.topic && view.queue_id() == name.queue_id;
+            if is_here || name.topic.starts_with(LMQ_PREFIX) {
+                return true;
+            }
+            format!("it is of {}@{}", view.topic(), view.queue_id())
+        }
+        Err(fault) => fault.to_string(),
+    };
+    tracing::error!(
+        "the record of {}@{} {offset} is damaged: {fault}; it is not handed out",
+        name.topic,
+        name.queue_id
+    );
+    false
 }
 
 impl Shared {
@@ -148,7 +172,9 @@ impl Shared {
             if is_blank || entry.offset() < gone_below || !filter.passes_code(entry.tags_code()) {
                 continue;
             }
-            match cutter.record(entry.to_entry()) {
+            let at = got.next_offset - 1;
+            let record = cutter.record(entry.to_entry());
+            match record.filter(|record| self.log.is_own(entry.offset()) || is_sound(queue, at, record)) {
                 Some(record) if !filter.passes_record(&record) => {
                     if bytes == 0 {
                         got.status = GetStatus::NoMatchedMessage;
@@ -282,7 +308,7 @@ impl Shared {
             };
             queried.records = offsets
                 .into_iter()
-                .filter_map(|offset| self.log.record(offset, None))
+                .filter_map(|offset| self.log.sound_record(offset))
                 .collect();
             let oldest_time = self
                 .log

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Error;
-use super::disk::{create_dir, io_error, sync_dir};
+use super::disk::{create_dir_durably, io_error, sync_dir};
 use crate::protocol::json;
 
 /// One table file.
@@ -109,7 +109,7 @@ pub fn load_with<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> 
 /// [`save`] for a table in any form.
 pub fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    create_dir(dir)?;
+    create_dir_durably(dir)?;
     let temporary = path.with_extension("tmp");
     File::create(&temporary)
         .and_then(|mut file| {

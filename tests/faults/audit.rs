@@ -34,11 +34,26 @@ pub struct Findings {
     pub extra: u64,
     /// A later message before an earlier one of the same producer in a queue.
     pub reorder: u64,
+    /// The right message in a queue that it was not sent to.
+    pub misplaced: u64,
     /// Acknowledged, present, and not found by its key.
     pub unindexed: u64,
 }
 
 impl Findings {
+    /// True when nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        let counts = [
+            self.lost,
+            self.torn,
+            self.extra,
+            self.reorder,
+            self.misplaced,
+            self.unindexed,
+        ];
+        counts.iter().all(|count| *count == 0)
+    }
+
     pub fn add(&mut self, other: Findings) {
         self.acked += other.acked;
         self.read += other.read;
@@ -46,6 +61,7 @@ impl Findings {
         self.torn += other.torn;
         self.extra += other.extra;
         self.reorder += other.reorder;
+        self.misplaced += other.misplaced;
         self.unindexed += other.unindexed;
     }
 }
@@ -192,8 +208,11 @@ impl Audit {
             found.torn += 1;
             return;
         }
-        let is_placed =
-            record.queue == queue && sent.queue == queue && (from..max).contains(&record.queue_offset);
+        if sent.queue != queue {
+            found.misplaced += 1;
+            return;
+        }
+        let is_placed = record.queue == queue && (from..max).contains(&record.queue_offset);
         let rises = record.physical_offset > self.last_physical[slot];
         self.last_physical[slot] = record.physical_offset;
         if !is_placed || !rises || self.seen.insert(id, (queue, record.queue_offset)).is_some() {
@@ -213,8 +232,12 @@ pub fn settled(address: &str) -> Result<Wire, String> {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         let figures = wire.figures().map_err(|e| format!("runtime info: {e}"))?;
-        match figures.get("dispatchBehindBytes").map(String::as_str) {
-            Some("0") => return Ok(wire),
+        let behind = figures
+            .get("dispatchBehindBytes")
+            .and_then(|n| n.parse::<i64>().ok());
+        // Java's may be below zero for good after a disk was full.
+        match behind {
+            Some(..=0) => return Ok(wire),
             behind if Instant::now() > until => return Err(format!("dispatch is behind: {behind:?}")),
             _ => std::thread::sleep(Duration::from_millis(5)),
         }

@@ -207,7 +207,7 @@ pub fn run(plan: &Plan) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();
     {
         let site = Site::new(dir.path(), ports.broker());
-        let mut server = Server::start(&plan.target, &site).map_err(|e| format!("no broker: {e}"))?;
+        let mut server = Server::start(&plan.target, &site).expect("a broker starts");
         // The port for replicas is fuzzed from the day it is there.
         let all = [ports.broker(), ports.broker() - 2, ports.broker() + 1];
         let open: Vec<u16> = all

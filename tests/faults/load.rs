@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -60,9 +60,6 @@ pub struct Tally {
     pub codes: BTreeMap<i64, u64>,
     /// Milliseconds of each answered send.
     pub took_ms: Vec<f64>,
-    /// When the last success came, and the first one after a refusal of any kind.
-    pub last_refused: Option<Instant>,
-    pub first_success_again: Option<Instant>,
     /// Remark of the last refusal.
     pub remark: String,
 }
@@ -77,11 +74,6 @@ impl Tally {
             *self.codes.entry(code).or_default() += count;
         }
         self.took_ms.extend(other.took_ms);
-        self.last_refused = self.last_refused.max(other.last_refused);
-        self.first_success_again = match (self.first_success_again, other.first_success_again) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         if !other.remark.is_empty() {
             self.remark = other.remark;
         }
@@ -93,25 +85,29 @@ pub struct Producers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Tally>>,
     pub journals: Vec<PathBuf>,
+    /// Sends that were answered with anything but success, so far.
+    pub refused: Arc<AtomicU64>,
 }
 
 impl Producers {
     pub fn start(load: &Load, count: u64, dir: &Path) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
+        let refused = Arc::new(AtomicU64::new(0));
         let mut journals = Vec::new();
         let threads = (0..count)
             .map(|number| {
                 let path = dir.join(format!("round-{}-producer-{number}", load.round));
                 journals.push(path.clone());
-                let (load, stop) = (load.clone(), Arc::clone(&stop));
-                std::thread::spawn(move || produce(&load, number, &path, &stop))
+                let (load, stop, refused) = (load.clone(), Arc::clone(&stop), Arc::clone(&refused));
+                std::thread::spawn(move || produce(&load, number, &path, &stop, &refused))
             })
             .collect();
         Self {
             stop,
             threads,
             journals,
+            refused,
         }
     }
 
@@ -159,7 +155,7 @@ pub fn producer(id: u64) -> u64 {
     id >> 32 & 0xFF
 }
 
-fn produce(load: &Load, producer: u64, path: &Path, stop: &AtomicBool) -> Tally {
+fn produce(load: &Load, producer: u64, path: &Path, stop: &AtomicBool, refused: &AtomicU64) -> Tally {
     let mut journal = File::create(path).unwrap();
     let mut dice = Dice::new(load.seed, id(load.round, producer, 0));
     let mut tally = Tally::default();
@@ -199,13 +195,8 @@ fn produce(load: &Load, producer: u64, path: &Path, stop: &AtomicBool) -> Tally 
         )
         .unwrap();
         *tally.codes.entry(code).or_default() += 1;
-        if code == 0 {
-            if tally.last_refused.is_some() {
-                tally.first_success_again.get_or_insert_with(Instant::now);
-            }
-        } else {
-            tally.last_refused = Some(Instant::now());
-            tally.first_success_again = None;
+        if code != 0 {
+            refused.fetch_add(1, Ordering::SeqCst);
         }
         match answer {
             Ok(answer) if answer.code != 0 => {

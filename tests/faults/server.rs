@@ -98,7 +98,11 @@ impl Server {
                 return Ok(server);
             }
             if !server.process.is_running() {
-                return Err(format!("it ended while starting:\n{}", tail(&site.said())));
+                let (status, _) = server.process.terminate(Duration::from_secs(1));
+                return Err(format!(
+                    "it ended while starting ({status}):\n{}",
+                    tail(&site.said())
+                ));
             }
             if begin.elapsed() > limit {
                 return Err(format!(

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-pub const SUCCESS: i64 = 0;
 pub const FLUSH_DISK_TIMEOUT: i64 = 10;
 
 /// A response.

@@ -1,0 +1,242 @@
+//! What a disk would hold after the power failed: what flushes made durable, as the shim wrote it down, and of all the
+//! rest whatever the dice say.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::dice::Dice;
+
+const PAGE: usize = 4096;
+const HEADER: usize = 56;
+const MAGIC: u32 = 0x504C_4154;
+/// As the shim numbers the call.
+const MSYNC: u64 = 4;
+
+/// A file as far as it was flushed.
+#[derive(Default, Clone)]
+struct Durable {
+    size: u64,
+    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+}
+
+impl Durable {
+    fn put(&mut self, mut at: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (page, from) = (at / PAGE as u64, at as usize % PAGE);
+            let len = bytes.len().min(PAGE - from);
+            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
+            page[from..from + len].copy_from_slice(&bytes[..len]);
+            at += len as u64;
+            bytes = &bytes[len..];
+        }
+    }
+}
+
+/// Names of a directory: identity and whether it is a directory itself.
+type Names = BTreeMap<String, (u64, bool)>;
+
+/// The record of durable things.
+#[derive(Default)]
+pub struct Platter {
+    files: HashMap<u64, Durable>,
+    directories: HashMap<u64, Names>,
+    /// When the last flush of each file began, epoch microseconds.
+    flushed_at_us: HashMap<u64, u64>,
+}
+
+/// How much of what was not flushed is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Unflushed {
+    /// Any subset, also of names that were not flushed: what POSIX allows.
+    AnySubset,
+    /// All names, as on a file system whose flushes carry the journal along.
+    AllKept,
+}
+
+impl Platter {
+    /// Reads the record; its last note may be cut, since the process was killed.
+    pub fn read(path: &Path) -> Self {
+        let mut bytes = Vec::new();
+        if let Ok(mut file) = File::open(path) {
+            file.read_to_end(&mut bytes).unwrap();
+        }
+        let mut platter = Self::default();
+        let mut rest = &bytes[..];
+        while rest.len() >= HEADER {
+            let word = |at: usize| u64::from_ne_bytes(rest[at..at + 8].try_into().unwrap());
+            let half = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().unwrap());
+            assert_eq!(half(0), MAGIC, "a note of the shim");
+            let (kind, id, by, offset) = (half(4), word(8), word(16), word(24));
+            let (size, at_us) = (word(40), word(48));
+            let len = word(32) as usize;
+            let Some(data) = rest.get(HEADER..HEADER + len) else {
+                break;
+            };
+            if kind == 1 {
+                let file = platter.files.entry(id).or_default();
+                file.size = size;
+                file.put(offset, data);
+                // A new segment is flushed as a file before there is anything in it.
+                if by == MSYNC {
+                    platter.flushed_at_us.insert(id, at_us);
+                }
+            } else {
+                platter.directories.insert(id, names(data));
+            }
+            rest = &rest[HEADER + len..];
+        }
+        platter
+    }
+
+    /// When the last flush of a file under `dir` began; 0 when there was none.
+    pub fn last_flush_us(&self, dir: &Path) -> u64 {
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        files
+            .filter_map(|entry| self.flushed_at_us.get(&identity(&entry.path())))
+            .max()
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Makes in `into` what the disk under `store` holds after the power failed.
+    pub fn fail(&self, store: &Path, into: &Path, names: Unflushed, dice: &mut Dice) {
+        // Nothing kept, all kept, or something between, for the pages and for the names.
+        let mut share = || *dice.pick(&[0, 10, 50, 90, 100]);
+        let (pages, unsure) = (share(), share());
+        let mut paths = HashMap::new();
+        index(store, &mut paths);
+        let mut image = Image {
+            platter: self,
+            paths,
+            pages,
+            unsure,
+            names,
+            dice,
+        };
+        std::fs::create_dir_all(into).unwrap();
+        image.directory(identity(store), into);
+    }
+}
+
+struct Image<'a> {
+    platter: &'a Platter,
+    /// Where everything is now.
+    paths: HashMap<u64, PathBuf>,
+    /// Of a hundred pages that were not flushed so many are kept.
+    pages: u64,
+    /// Of a hundred names likewise.
+    unsure: u64,
+    names: Unflushed,
+    dice: &'a mut Dice,
+}
+
+impl Image<'_> {
+    fn directory(&mut self, id: u64, into: &Path) {
+        let now = self.paths.get(&id).map(|path| list(path)).unwrap_or_default();
+        let durable = self.platter.directories.get(&id).cloned().unwrap_or_default();
+        let all: BTreeSet<String> = now.keys().chain(durable.keys()).cloned().collect();
+        for name in all {
+            let is_sure = now.get(&name) == durable.get(&name);
+            let newer = self.names == Unflushed::AllKept || is_sure || self.dice.chance(self.unsure);
+            let Some(&(id, is_directory)) = (if newer { now.get(&name) } else { durable.get(&name) }) else {
+                continue;
+            };
+            let to = into.join(&name);
+            if is_directory {
+                std::fs::create_dir_all(&to).unwrap();
+                self.directory(id, &to);
+            } else {
+                self.file(id, &to);
+            }
+        }
+    }
+
+    fn file(&mut self, id: u64, to: &Path) {
+        let durable = self.platter.files.get(&id).cloned().unwrap_or_default();
+        let out = File::create(to).unwrap();
+        let now = self.paths.get(&id).and_then(|path| File::open(path).ok());
+        let size_now = now.as_ref().map_or(0, |file| file.metadata().unwrap().len());
+        let mut size = durable.size;
+        // A size that was not flushed may be kept as well, with or without the pages.
+        if now.is_some() && size_now != size && self.dice.chance(self.pages) {
+            size = size_now;
+        }
+        let mut pages = durable.pages;
+        if let Some(now) = now {
+            let mut page = Box::new([0; PAGE]);
+            for number in 0..size_now.div_ceil(PAGE as u64) {
+                page.fill(0);
+                let len = PAGE.min((size_now - number * PAGE as u64) as usize);
+                now.read_exact_at(&mut page[..len], number * PAGE as u64).unwrap();
+                let old = pages.get(&number);
+                let is_same = old.map_or(page.iter().all(|&b| b == 0), |old| *old == page);
+                if !is_same && self.dice.chance(self.pages) {
+                    pages.insert(number, page.clone());
+                    // Sizes are set before anything is written, so there is no size between the two.
+                    if number * PAGE as u64 + len as u64 > size {
+                        size = size_now;
+                    }
+                }
+            }
+        }
+        out.set_len(size).unwrap();
+        for (number, page) in pages {
+            let at = number * PAGE as u64;
+            if at < size {
+                let len = PAGE.min((size - at) as usize);
+                out.write_all_at(&page[..len], at).unwrap();
+            }
+        }
+    }
+}
+
+/// As the shim makes it: the inode's number and its birth time.
+fn identity(path: &Path) -> u64 {
+    let Ok(meta) = std::fs::symlink_metadata(path) else {
+        return 0;
+    };
+    let born = meta
+        .created()
+        .ok()
+        .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let born = born.map_or(0, |t| t.as_nanos() as u64);
+    meta.ino().wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ born
+}
+
+fn names(mut bytes: &[u8]) -> Names {
+    let mut out = Names::new();
+    while bytes.len() >= 11 {
+        let id = u64::from_ne_bytes(bytes[..8].try_into().unwrap());
+        let len = usize::from(u16::from_ne_bytes([bytes[9], bytes[10]]));
+        let name = String::from_utf8_lossy(&bytes[11..11 + len]).into_owned();
+        out.insert(name, (id, bytes[8] == 1));
+        bytes = &bytes[11 + len..];
+    }
+    out
+}
+
+fn list(dir: &Path) -> Names {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, (identity(&path), path.is_dir()))
+        })
+        .collect()
+}
+
+fn index(dir: &Path, into: &mut HashMap<u64, PathBuf>) {
+    into.insert(identity(dir), dir.to_owned());
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            index(&path, into);
+        } else {
+            into.insert(identity(&path), path);
+        }
+    }
+}
