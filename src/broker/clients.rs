@@ -147,6 +147,8 @@ pub type Changed = Vec<(String, Vec<Peer>)>;
 pub struct Clients {
     consumers: DashMap<String, ConsumerGroup>,
     producers: DashMap<String, BTreeMap<u64, Member>>,
+    /// Newest connection of each producing client, by client id; replies find their way by it.
+    producer_ids: DashMap<String, Peer>,
     pulled: DashMap<String, HashMap<String, Pulled>>,
 }
 
@@ -182,6 +184,13 @@ impl Clients {
 
     /// Takes one producer of a heartbeat.
     pub fn producer(&self, peer: &Peer, client_id: &str, group: String, now: Instant) {
+        let known = self
+            .producer_ids
+            .get(client_id)
+            .is_some_and(|p| p.id() == peer.id());
+        if !known {
+            self.producer_ids.insert(client_id.to_owned(), peer.clone());
+        }
         self.producers
             .entry(group)
             .or_default()
@@ -200,10 +209,37 @@ impl Clients {
 
     /// A client leaves a producer group.
     pub fn leave_producers(&self, peer_id: u64, group: &str) {
-        if let Some(mut found) = self.producers.get_mut(group) {
-            found.remove(&peer_id);
-        }
+        let left = self
+            .producers
+            .get_mut(group)
+            .and_then(|mut found| found.remove(&peer_id));
         self.producers.remove_if(group, |_, members| members.is_empty());
+        if let Some(left) = left {
+            let still = self
+                .producers
+                .iter()
+                .any(|members| members.contains_key(&peer_id));
+            if !still {
+                self.producer_ids
+                    .remove_if(&left.client_id, |_, peer| peer.id() == peer_id);
+            }
+        }
+    }
+
+    /// The open connections of a producer group.
+    pub fn producers(&self, group: &str) -> Vec<Peer> {
+        self.producers.get(group).map_or_else(Vec::new, |found| {
+            let open = found.values().filter(|member| !member.peer.is_closed());
+            open.map(|member| member.peer.clone()).collect()
+        })
+    }
+
+    /// The connection of a client that is a producer of any group.
+    pub fn producer_of_client(&self, client_id: &str) -> Option<Peer> {
+        self.producer_ids
+            .get(client_id)
+            .filter(|peer| !peer.is_closed())
+            .map(|peer| peer.clone())
     }
 
     /// A connection is gone: its clients leave all groups.
@@ -240,10 +276,20 @@ impl Clients {
             }
             !group.members.is_empty()
         });
+        let mut ids = Vec::new();
         self.producers.retain(|_, members| {
-            members.retain(|&id, member| !gone(id, member));
+            members.retain(|&id, member| {
+                let gone = gone(id, member);
+                if gone {
+                    ids.push((member.client_id.clone(), id));
+                }
+                !gone
+            });
             !members.is_empty()
         });
+        for (client_id, id) in ids {
+            self.producer_ids.remove_if(&client_id, |_, peer| peer.id() == id);
+        }
         changed
     }
 

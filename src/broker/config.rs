@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,20 @@ pub struct BrokerConfig {
     pub validate_system_topic_when_update_topic: bool,
     /// Sends are refused before this time, epoch ms.
     pub start_accept_send_request_time_stamp: i64,
+    /// Half messages of transactions are refused.
+    pub reject_transaction_message: bool,
+    /// A half message without a time of its own is left alone for this long before its producer is asked.
+    pub transaction_time_out: u64,
+    /// Time from one question about a half message to the next.
+    pub transaction_check_interval: u64,
+    /// So often a producer is asked; then the message goes to TRANS_CHECK_MAX_TIME_TOPIC.
+    pub transaction_check_max: u32,
+    /// Ends of transactions are marked at once when so many bytes of marks wait.
+    pub transaction_op_msg_max_size: usize,
+    /// Otherwise they are marked after this time.
+    pub transaction_op_batch_interval: u64,
+    /// Replies are stored as well, in `<cluster>_REPLY_TOPIC`.
+    pub store_reply_message_enable: bool,
     /// Region told to clients and stored with every message.
     pub region_id: String,
     /// Clients are told to send traces.
@@ -131,11 +146,30 @@ impl Default for BrokerConfig {
             enable_mixed_message_type: false,
             validate_system_topic_when_update_topic: true,
             start_accept_send_request_time_stamp: 0,
+            reject_transaction_message: false,
+            transaction_time_out: 6000,
+            transaction_check_interval: 30_000,
+            transaction_check_max: 15,
+            transaction_op_msg_max_size: 4096,
+            transaction_op_batch_interval: 3000,
+            store_reply_message_enable: true,
             region_id: "DefaultRegion".into(),
             trace_on: true,
             config_black_list: "configBlackList;brokerConfigPath".into(),
             rmq_check_write_perm: true,
         }
+    }
+}
+
+impl BrokerConfig {
+    /// `transactionTimeOut`
+    pub(super) fn transaction_timeout(&self) -> Duration {
+        Duration::from_millis(self.transaction_time_out)
+    }
+
+    /// `transactionCheckInterval`
+    pub(super) fn transaction_check_interval(&self) -> Duration {
+        Duration::from_millis(self.transaction_check_interval)
     }
 }
 
@@ -152,6 +186,11 @@ pub const LIMITS: Limits = &[
     ("delayOffsetUpdateVersionStep", Allowed::Range(1, i64::MAX)),
     ("channelExpiredTimeout", Allowed::Range(1000, i64::MAX)),
     ("subscriptionExpiredTimeout", Allowed::Range(1000, i64::MAX)),
+    ("transactionTimeOut", Allowed::Range(0, 31_536_000_000)),
+    ("transactionCheckInterval", Allowed::Range(100, 31_536_000_000)),
+    ("transactionCheckMax", Allowed::Range(1, i32::MAX as i64)),
+    ("transactionOpMsgMaxSize", Allowed::Range(1, 1_000_000)),
+    ("transactionOpBatchInterval", Allowed::Range(0, 3_600_000)),
     ("useServerSideResetOffset", Allowed::OneOf(&["true"])),
 ];
 
@@ -208,6 +247,13 @@ const LIVE: &[&str] = &[
     "enableMixedMessageType",
     "validateSystemTopicWhenUpdateTopic",
     "startAcceptSendRequestTimeStamp",
+    "rejectTransactionMessage",
+    "transactionTimeOut",
+    "transactionCheckInterval",
+    "transactionCheckMax",
+    "transactionOpMsgMaxSize",
+    "transactionOpBatchInterval",
+    "storeReplyMessageEnable",
     "regionId",
     "traceOn",
     "rmqCheckWritePerm",

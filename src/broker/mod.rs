@@ -39,6 +39,7 @@ mod pull;
 mod put;
 mod query;
 mod register;
+mod reply;
 mod runtime_info;
 mod send;
 mod send_back;
@@ -46,6 +47,7 @@ mod stats;
 mod tables;
 mod topic_requests;
 mod topics;
+mod transactions;
 mod waiting;
 
 pub use config::{BrokerConfig, Settings};
@@ -120,6 +122,7 @@ pub struct Broker {
     clients: clients::Clients,
     locks: locks::QueueLocks,
     stats: stats::Stats,
+    transactions: transactions::Transactions,
     registrar: register::Registrar,
     unique_keys: UniqueKeys,
     utc_offset_s: i32,
@@ -229,6 +232,7 @@ impl Broker {
             clients: clients::Clients::default(),
             locks: locks::QueueLocks::default(),
             stats: stats::Stats::default(),
+            transactions: transactions::Transactions::new(&store),
             registrar: register::Registrar::new(),
             unique_keys: UniqueKeys::new(store_host.ip(), std::process::id(), boot_ms as i32),
             utc_offset_s: jiff::tz::TimeZone::system()
@@ -321,6 +325,7 @@ impl Broker {
         self.registrar.close();
         let broker = self.clone();
         tokio::task::spawn_blocking(move || {
+            broker.store_last_marks();
             // Each table is written even when another cannot be.
             let saved = (broker.topics.save_always())
                 .and(broker.groups.save_always())
@@ -404,6 +409,7 @@ impl Broker {
         self.tasks.spawn(async move { broker.keep_registered().await });
         let broker = self.clone();
         self.tasks.spawn(async move { broker.deliver_delayed().await });
+        self.tasks.spawn(self.clone().run_transactions());
     }
 
     /// Runs `work` in a task until the broker stops.

@@ -13,12 +13,13 @@ use bytes::Bytes;
 use super::put::PutError;
 use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
 use super::topics::{Topics, group_of_retry};
+use super::transactions::half_of;
 use super::waiting::NoWait;
 use super::{Broker, FAQ, attributes, now_ms};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
 use crate::protocol::message_id::offset_id;
-use crate::protocol::model::{DLQ_PREFIX, Perm, SysFlag, TopicFilterType, check_topic};
+use crate::protocol::model::{DLQ_PREFIX, Perm, SysFlag, TopicFilterType, check_group, check_topic};
 use crate::protocol::properties::{self, Properties, names};
 use crate::protocol::requests::{SendBatchMessage, SendMessage, SendMessageReply, SendMessageV2};
 use crate::protocol::{Request, codes};
@@ -122,7 +123,9 @@ struct Asked {
     unique_key: Option<String>,
     wait: bool,
     bad_level: bool,
+    delayed: bool,
     half: bool,
+    producer_group: bool,
     pop_check: bool,
 }
 
@@ -138,8 +141,13 @@ impl Asked {
             match name {
                 names::UNIQ_KEY => unique_key = Some(value),
                 names::WAIT => asked.wait = value.eq_ignore_ascii_case("true"),
-                names::DELAY => asked.bad_level = value.parse::<i32>().is_err(),
+                names::DELAY => {
+                    let level = value.parse::<i32>();
+                    asked.bad_level = level.is_err();
+                    asked.delayed = level.is_ok_and(|level| level > 0);
+                }
                 names::TRAN_MSG => asked.half = value.eq_ignore_ascii_case("true"),
+                names::PGROUP => asked.producer_group = true,
                 names::POP_CK => asked.pop_check = true,
                 _ => {}
             }
@@ -174,6 +182,7 @@ impl Broker {
             properties::remove(&mut text, names::POP_CK);
         }
         let mut stored_in = queue_id;
+        let mut half = false;
         if let Some(group) = &dead {
             topic = self.group_topic(DLQ_PREFIX, group, 1, 0);
             stored_in = 0;
@@ -181,14 +190,23 @@ impl Broker {
             // As Java's handleRetryAndDLQ leaves it.
             properties::append(&mut text, names::DELAY, "-1");
         } else {
-            self.refuse_what_waits(&asked, header.sys_flag)?;
+            if asked.bad_level {
+                return Err(illegal("the delay level is not a number"));
+            }
+            half = self.is_half(&header, &asked, batch)?;
+        }
+        if half && !asked.producer_group {
+            properties::append(&mut text, names::PGROUP, &header.producer_group);
         }
         let multi_tag = topic.topic_filter_type == TopicFilterType::MultiTag;
         let message = NewMessage {
             topic: topic.topic_name.clone(),
             queue_id: stored_in,
             flag: header.flag,
-            sys_flag: SysFlag(header.sys_flag.0 | if multi_tag { SysFlag::MULTI_TAGS } else { 0 }),
+            sys_flag: SysFlag(
+                header.sys_flag.0 & !SysFlag::TRANSACTION_PREPARED
+                    | if multi_tag { SysFlag::MULTI_TAGS } else { 0 },
+            ),
             born_timestamp: header.born_timestamp,
             born_host: peer.remote(),
             store_host: self.store_host,
@@ -200,7 +218,7 @@ impl Broker {
         let placed = if batch {
             self.append_batch(message, asked.unique_key)?
         } else {
-            self.append_one(message, asked.unique_key)?
+            self.append_one(message, asked.unique_key, half)?
         };
         if let Some(group) = dead {
             self.stats.died(&group, &header.topic);
@@ -226,7 +244,11 @@ impl Broker {
     }
 
     /// The checks up to the queue; finds or makes the topic.
-    fn check_send(self: &Arc<Self>, peer: &Peer, header: &SendMessage) -> Result<Arc<TopicConfig>, Refusal> {
+    pub(super) fn check_send(
+        self: &Arc<Self>,
+        peer: &Peer,
+        header: &SendMessage,
+    ) -> Result<Arc<TopicConfig>, Refusal> {
         let config = self.config();
         if config.start_accept_send_request_time_stamp > 0
             && now_ms() < config.start_accept_send_request_time_stamp
@@ -307,36 +329,69 @@ impl Broker {
         Ok(dead.then(|| group.to_owned()))
     }
 
-    /// Half messages are refused: this version would store and never deliver them. So is a delay that is no number.
-    fn refuse_what_waits(&self, asked: &Asked, sys_flag: SysFlag) -> Result<(), Refusal> {
+    /// Whether a send is a half message. What would be stored and never delivered is refused.
+    fn is_half(&self, header: &SendMessage, asked: &Asked, batch: bool) -> Result<bool, Refusal> {
+        let transaction = header.sys_flag.transaction();
+        if transaction == SysFlag::TRANSACTION_ROLLBACK {
+            return Err(illegal(
+                "the system flag has the bits of a transaction that cannot be",
+            ));
+        }
+        if !asked.half {
+            return if transaction == SysFlag::TRANSACTION_PREPARED {
+                Err(illegal(
+                    "the system flag says half message, the property TRAN_MSG does not",
+                ))
+            } else {
+                Ok(false)
+            };
+        }
+        if batch {
+            return Err(illegal("a batch cannot be half of a transaction"));
+        }
+        if header.reconsume_times > 0 && asked.delayed {
+            // A retry by a client below 4.6.1 still carries the mark of the transaction it was part of.
+            return Ok(false);
+        }
         let config = self.config();
-        let transaction = sys_flag.transaction();
-        let prepared =
-            transaction == SysFlag::TRANSACTION_PREPARED || transaction == SysFlag::TRANSACTION_ROLLBACK;
-        if asked.half || prepared {
+        if config.reject_transaction_message {
             let remark = format!(
-                "the broker[{}] sending transaction message is forbidden: this version does not support them",
+                "the broker[{}] sending transaction message is forbidden",
                 config.broker_ip1
             );
             return Err(Refusal::new(codes::NO_PERMISSION, remark));
         }
-        if asked.bad_level {
-            return Err(illegal("the delay level is not a number"));
+        if !asked.producer_group {
+            check_group(&header.producer_group).map_err(|e| illegal(e.to_string()))?;
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn append_one(&self, mut message: NewMessage, key: Option<String>) -> Result<Placed, Refusal> {
+    fn append_one(
+        &self,
+        mut message: NewMessage,
+        key: Option<String>,
+        half: bool,
+    ) -> Result<Placed, Refusal> {
         let key = key.unwrap_or_else(|| {
             let key = self.unique_keys.next(now_ms(), self.utc_offset_s);
             properties::append(&mut message.properties, names::UNIQ_KEY, &key);
             key
         });
         properties::append_all(&mut message.properties, &self.suffix.load());
+        // A half message is put where it waits for its time when it is committed; a time that cannot be is refused now.
         let placed = self.place(&message).map_err(|e| refusal(self, e))?;
-        let appended = self.store.append(&placed).map_err(|e| refusal(self, e))?;
+        let (topic, appended) = if half {
+            drop(placed);
+            let half = half_of(message, &key);
+            let appended = self.put_half(&half).map_err(|e| refusal(self, e))?;
+            (half.topic, appended)
+        } else {
+            let appended = self.store.append(&placed).map_err(|e| refusal(self, e))?;
+            (placed.into_owned().topic, appended)
+        };
         Ok(Placed {
-            topic: placed.into_owned().topic,
+            topic,
             appended,
             count: 1,
             msg_id: offset_id(&self.store_host, appended.offset),
@@ -452,7 +507,7 @@ fn illegal(remark: impl Into<String>) -> Refusal {
 
 /// The queue asked for, or any writable one when none was. A queue between the write and the read count stays
 /// open, since a topic is shrunk that way.
-fn pick_queue(wanted: i32, topic: &TopicConfig, peer: &Peer) -> Result<i32, Refusal> {
+pub(super) fn pick_queue(wanted: i32, topic: &TopicConfig, peer: &Peer) -> Result<i32, Refusal> {
     if wanted < topic.write_queue_nums.max(topic.read_queue_nums) {
         if wanted >= 0 {
             return Ok(wanted);

@@ -19,11 +19,12 @@ pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 const SELF_TEST: &str = "SELF_TEST_TOPIC";
 const BENCHMARK: &str = "BenchmarkTest";
 const OFFSET_MOVED: &str = "OFFSET_MOVED_EVENT";
-/// Half messages wait here.
+/// Half messages of open transactions.
 pub const TRANS_HALF: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-/// Tells which of them are settled.
+/// Marks of ended ones.
 pub const TRANS_OP_HALF: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
-const TRANS_CHECK_MAX: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
+/// Half messages that nobody answered for.
+pub const TRANS_CHECK_MAX: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 const TRACE: &str = "RMQ_SYS_TRACE_TOPIC";
 const ROCKSDB_OFFSET: &str = "CHECKPOINT_TOPIC";
 /// Messages with a time of delivery wait here.

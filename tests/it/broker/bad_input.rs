@@ -106,7 +106,7 @@ async fn numbers_at_their_ends_are_answered() {
 async fn unknown_codes_and_names_with_paths_are_refused() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;
-    for code in [0, 13, 36, 37, 200_050, -7] {
+    for code in [0, 13, 39, 200_999, -7] {
         let answer = client.ask_frame(Frame::request(code, Fields::new())).await;
         assert_eq!(answer.code, codes::REQUEST_CODE_NOT_SUPPORTED);
         assert_eq!(answer.remark, format!(" request type {code} not supported"));

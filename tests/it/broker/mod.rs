@@ -7,6 +7,8 @@ mod filters;
 mod groups;
 mod pull;
 mod register;
+mod reply;
 mod retry;
 mod send;
 mod support;
+mod transactions;

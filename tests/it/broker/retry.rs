@@ -76,6 +76,69 @@ async fn group(client: &Client, name: &str, change: impl FnOnce(&mut Subscriptio
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_try_waits_a_level_longer_unless_one_was_chosen() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    let mut sent = offset_of(&client.send("t", 0, "A", "one").await);
+    for (times, level) in [(1, 3), (2, 4), (3, 5)] {
+        client.ok(back("g", sent, 0), ()).await;
+        let record = newest(&client, "SCHEDULE_TOPIC_XXXX", level - 1, 1).await;
+        let waits = copy(&record);
+        assert_eq!((waits.topic.as_str(), waits.times), ("%RETRY%g", times));
+        assert_eq!(waits.level, Some(level.to_string()));
+        assert_eq!(waits.origin_topic.as_deref(), Some("t"));
+        assert_eq!(waits.properties.matches("REAL_TOPIC\u{1}").count(), 1);
+        // As if it had been delivered: what is given back is a message of the retry topic, with all that it carries.
+        let retried = SendMessageV2 {
+            properties: waits.properties,
+            reconsume_times: times,
+            ..message("t", 0)
+        };
+        let undelayed = retried.properties.replace(&format!("DELAY\u{1}{level}\u{2}"), "");
+        let retried = SendMessageV2 {
+            properties: undelayed,
+            ..retried
+        };
+        sent = offset_of(&client.ok(retried, Bytes::from_static(b"one")).await.0);
+    }
+    for (asked, level) in [(1, 1), (9, 9), (18, 18), (i32::MAX, 18)] {
+        client.ok(back("g", sent, asked), ()).await;
+        client.await_max("SCHEDULE_TOPIC_XXXX", level - 1, 1).await;
+    }
+    client.await_max("SCHEDULE_TOPIC_XXXX", 17, 2).await;
+    // Level 1 comes back after a second.
+    let record = newest(&client, "%RETRY%g", 0, 1).await;
+    assert_eq!(copy(&record).times, 4);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_the_broker_cannot_be_given_back() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    let delayed = SendMessageV2 {
+        properties: "DELAY\u{1}18\u{2}".into(),
+        ..message("t", 0)
+    };
+    let half = SendMessageV2 {
+        properties: "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}pg\u{2}".into(),
+        ..message("t", 0)
+    };
+    for (header, topic) in [
+        (delayed, "SCHEDULE_TOPIC_XXXX"),
+        (half, "RMQ_SYS_TRANS_HALF_TOPIC"),
+    ] {
+        let sent = offset_of(&client.ok(header, Bytes::from_static(b"x")).await.0);
+        let (code, remark) = client.refused(back("g", sent, -1), ()).await;
+        assert_eq!(code, codes::NO_PERMISSION);
+        assert!(remark.contains(&format!("the system topic[{topic}]")), "{remark}");
+    }
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_try_and_a_negative_level_end_in_the_dead_letters() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;

@@ -86,10 +86,28 @@ impl TestBroker {
 #[derive(Default)]
 pub struct Pushes {
     notified: Mutex<Vec<String>>,
+    checks: Mutex<Vec<(CheckTransactionState, Bytes)>>,
+    replies: Mutex<Vec<(PushReplyMessageToClient, Bytes)>>,
+    /// What pushed replies are answered.
+    pub reply_code: std::sync::atomic::AtomicI32,
 }
 
 impl Service for Pushes {
     async fn handle(self: Arc<Self>, _: Peer, request: Frame) -> Reply {
+        if request.code == CheckTransactionState::CODE {
+            assert!(request.is_oneway());
+            let check = (request.fields.to_value().unwrap(), request.body);
+            self.checks.lock().unwrap().push(check);
+            return Reply::default();
+        }
+        if request.code == PushReplyMessageToClient::CODE {
+            let reply = (request.fields.to_value().unwrap(), request.body);
+            self.replies.lock().unwrap().push(reply);
+            return Reply {
+                code: self.reply_code.load(std::sync::atomic::Ordering::Relaxed),
+                ..Reply::default()
+            };
+        }
         assert_eq!(request.code, NotifyConsumerIdsChanged::CODE);
         assert!(request.is_oneway());
         let header: NotifyConsumerIdsChanged = request.fields.to_value().unwrap();
@@ -225,6 +243,32 @@ impl Client {
 
     pub async fn pull(&self, header: PullMessage) -> Answered {
         self.ask(header, ()).await
+    }
+
+    /// Becomes a producer of a group.
+    pub async fn produce(&self, client_id: &str, group: &str) {
+        let beat = HeartbeatData {
+            client_id: client_id.into(),
+            producer_data_set: vec![rmq::protocol::body::ProducerData {
+                group_name: group.into(),
+            }],
+            ..HeartbeatData::default()
+        };
+        self.ok(HeartBeat, Json::new(beat)).await;
+    }
+
+    /// Questions about transactions that came so far.
+    pub fn checks(&self) -> Vec<(CheckTransactionState, Bytes)> {
+        self.pushes.checks.lock().unwrap().clone()
+    }
+
+    /// Pushed replies that came so far.
+    pub fn replies(&self) -> Vec<(PushReplyMessageToClient, Bytes)> {
+        self.pushes.replies.lock().unwrap().clone()
+    }
+
+    pub fn pushes(&self) -> &Pushes {
+        &self.pushes
     }
 
     pub fn notified(&self) -> Vec<String> {
