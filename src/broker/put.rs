@@ -40,7 +40,7 @@ impl Broker {
         self.waiting_rules().max_delay_s.saturating_mul(1000)
     }
 
-    fn waiting_rules(&self) -> Rules {
+    pub(super) fn waiting_rules(&self) -> Rules {
         Rules {
             levels: self.delays.levels(),
             timer: false,

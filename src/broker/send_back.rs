@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::put::again;
+use super::put::{PutError, again};
 use super::topics::Topics;
 use super::{Broker, FAQ};
-use crate::protocol::body::TopicConfig;
+use crate::protocol::body::{GroupRetryPolicy, TopicConfig};
 use crate::protocol::codes;
 use crate::protocol::message::{MessageView, NewMessage};
 use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX};
@@ -23,6 +23,32 @@ const DLQ_QUEUES: i32 = 1;
 const FIRST_LEVEL: i32 = 3;
 /// System flag of a retry topic made by a consumer in unit mode.
 const UNIT_SUBSCRIPTION: i32 = 2;
+
+/// How long a copy waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// By a delay level; 0 is not at all.
+    Level(i32),
+    /// By the timer, ms; the level is the next longer one, for when the timer refuses.
+    Timer(i64, i32),
+}
+
+impl Wait {
+    /// What a group's policy asks for. Java's broker keeps policies for its proxy and goes by levels alone.
+    fn of(policy: &GroupRetryPolicy, times: i32, levels: &[i64], timer: bool) -> Self {
+        let Some(delay) = policy.delay_ms(times) else {
+            return Self::Level(FIRST_LEVEL.saturating_add(times.max(0)));
+        };
+        let longer = levels.iter().position(|level| *level >= delay);
+        let level = longer.map_or(levels.len(), |at| at + 1) as i32;
+        let exact = longer.is_some_and(|at| levels[at] == delay);
+        if exact || delay <= 0 || !timer {
+            Self::Level(level)
+        } else {
+            Self::Timer(delay, level)
+        }
+    }
+}
 
 /// 36: a consumer gives a message back.
 pub async fn send_back(
@@ -78,26 +104,34 @@ impl Broker {
             .filter(|_| peer.version() >= VERSION_OWN_MAXIMUM);
         let most = own.unwrap_or(found.retry_max_times);
         let dead = view.reconsume_times() >= most || header.delay_level < 0;
-        let (topic, level) = if dead {
-            (self.group_topic(DLQ_PREFIX, group, DLQ_QUEUES, 0), 0)
+        let (topic, wait) = if dead {
+            (self.group_topic(DLQ_PREFIX, group, DLQ_QUEUES, 0), Wait::Level(0))
+        } else if header.delay_level > 0 {
+            (retry, Wait::Level(header.delay_level))
         } else {
-            let level = match header.delay_level {
-                0 => FIRST_LEVEL.saturating_add(view.reconsume_times().max(0)),
-                asked => asked,
-            };
-            (retry, level)
+            let levels = self.store.config().delay_levels();
+            let (policy, times) = (&found.group_retry_policy, view.reconsume_times());
+            let wait = Wait::of(policy, times, &levels, self.waiting_rules().timer);
+            (retry, wait)
         };
         let queues = if dead { DLQ_QUEUES } else { found.retry_queue_nums };
-        let message = NewMessage {
+        let mut message = NewMessage {
             topic: topic.topic_name.clone(),
             queue_id: any_queue(queues),
             store_host: self.store_host,
             reconsume_times: view.reconsume_times().saturating_add(1),
             prepared_transaction_offset: 0,
-            properties: given_back(&view, level),
+            properties: given_back(&view, wait),
             ..again(&view)
         };
-        let appended = self.put(&message).map_err(|e| {
+        let stored = match (self.put(&message), wait) {
+            (Err(PutError::Wait(_)), Wait::Timer(_, level)) => {
+                message.properties = given_back(&view, Wait::Level(level));
+                self.put(&message)
+            }
+            (stored, _) => stored,
+        };
+        let appended = stored.map_err(|e| {
             tracing::warn!(group, error = %e, "a message that was given back was not stored");
             Refusal::new(codes::SYSTEM_ERROR, e.to_string())
         })?;
@@ -143,8 +177,8 @@ impl Broker {
     }
 }
 
-/// Properties of the copy: where it came from, the level of its delay, and nothing that would start a timer.
-fn given_back(view: &MessageView<'_>, level: i32) -> String {
+/// Properties of the copy: where it came from, how long it waits, and nothing that would start another timer.
+fn given_back(view: &MessageView<'_>, wait: Wait) -> String {
     let old = view.properties();
     let mut text = String::from_utf8_lossy(old.as_bytes()).into_owned();
     for name in [
@@ -167,7 +201,13 @@ fn given_back(view: &MessageView<'_>, level: i32) -> String {
         properties::append(&mut text, names::ORIGIN_MESSAGE_ID, &view.offset_id());
     }
     properties::append(&mut text, names::WAIT, "false");
-    properties::append(&mut text, names::DELAY, &level.to_string());
+    match wait {
+        Wait::Level(level) => properties::append(&mut text, names::DELAY, &level.to_string()),
+        Wait::Timer(delay_ms, _) => {
+            properties::remove(&mut text, names::TIMER_OUT_MS);
+            properties::append(&mut text, names::TIMER_DELAY_MS, &delay_ms.to_string());
+        }
+    }
     text
 }
 
@@ -175,4 +215,61 @@ fn given_back(view: &MessageView<'_>, level: i32) -> String {
 pub(super) fn any_queue(queues: i32) -> i32 {
     let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
     (nanos / 128 % queues.max(1).unsigned_abs()) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::body::{CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicyType};
+
+    /// The delays of Java's ExponentialRetryPolicyTest and CustomizedRetryPolicyTest, and the levels they fall on.
+    #[test]
+    fn policies_of_groups_decide_the_delay() {
+        let levels = [1000, 5000, 10_000, 30_000, 60_000];
+        let plain = GroupRetryPolicy::default();
+        assert_eq!(Wait::of(&plain, 0, &levels, true), Wait::Level(3));
+        assert_eq!(Wait::of(&plain, 7, &levels, true), Wait::Level(10));
+        assert_eq!(Wait::of(&plain, i32::MAX, &levels, true), Wait::Level(i32::MAX));
+        let growing = |initial, max, multiplier| GroupRetryPolicy {
+            kind: GroupRetryPolicyType::Exponential,
+            exponential_retry_policy: Some(ExponentialRetryPolicy {
+                initial,
+                max,
+                multiplier,
+            }),
+            ..GroupRetryPolicy::default()
+        };
+        let policy = growing(5000, 7_200_000, 2);
+        assert_eq!(policy.delay_ms(0), Some(5000));
+        assert_eq!(policy.delay_ms(1), Some(10_000));
+        assert_eq!(policy.delay_ms(2), Some(20_000));
+        assert_eq!(policy.delay_ms(100), Some(7_200_000));
+        assert_eq!(Wait::of(&policy, -5, &levels, true), Wait::Level(2));
+        assert_eq!(Wait::of(&policy, 2, &levels, true), Wait::Timer(20_000, 4));
+        assert_eq!(
+            Wait::of(&policy, 2, &levels, false),
+            Wait::Level(4),
+            "never earlier"
+        );
+        assert_eq!(Wait::of(&policy, 9, &levels, false), Wait::Level(5));
+        let absurd = growing(i64::MAX, i64::MAX, i64::MAX);
+        assert_eq!(absurd.delay_ms(32), Some(i64::MAX));
+        assert_eq!(Wait::of(&growing(-1, 5, 2), 3, &levels, true), Wait::Level(1));
+        let listed = |next: Vec<i64>| GroupRetryPolicy {
+            customized_retry_policy: Some(CustomizedRetryPolicy { next }),
+            ..GroupRetryPolicy::default()
+        };
+        let policy = listed(vec![1000, 5000, 10_000, 20_000]);
+        assert_eq!(policy.delay_ms(0), Some(10_000), "Java skips the first two");
+        assert_eq!(policy.delay_ms(-1), Some(10_000));
+        assert_eq!(policy.delay_ms(1), Some(20_000));
+        assert_eq!(policy.delay_ms(50), Some(20_000));
+        assert_eq!(listed(vec![7]).delay_ms(0), Some(7));
+        assert_eq!(Wait::of(&listed(vec![]), 0, &levels, true), Wait::Level(3));
+        let missing = GroupRetryPolicy {
+            kind: GroupRetryPolicyType::Exponential,
+            ..GroupRetryPolicy::default()
+        };
+        assert_eq!(missing.delay_ms(0), None);
+    }
 }

@@ -96,6 +96,19 @@ pub struct GroupRetryPolicy {
     pub kind: GroupRetryPolicyType,
 }
 
+impl GroupRetryPolicy {
+    /// Delay before the next retry of a message that was given back so often, ms; `None` when the group has no policy
+    /// of its own and its retries go by the delay levels.
+    pub fn delay_ms(&self, times: i32) -> Option<i64> {
+        match self.kind {
+            GroupRetryPolicyType::Exponential => {
+                Some(self.exponential_retry_policy.as_ref()?.delay_ms(times))
+            }
+            GroupRetryPolicyType::Customized => self.customized_retry_policy.as_ref()?.delay_ms(times),
+        }
+    }
+}
+
 lenient_enum! {
     /// Kind of a retry policy.
     pub enum GroupRetryPolicyType {
@@ -113,6 +126,16 @@ lenient_enum! {
 pub struct CustomizedRetryPolicy {
     /// Delay before each retry, ms; the last one repeats.
     pub next: Vec<i64>,
+}
+
+impl CustomizedRetryPolicy {
+    /// As Java's `nextDelayDuration`: the first retry takes the third entry, those past the end take the last one.
+    pub fn delay_ms(&self, times: i32) -> Option<i64> {
+        let index = usize::try_from(times.max(0))
+            .unwrap_or(usize::MAX)
+            .saturating_add(2);
+        self.next.get(index).or(self.next.last()).copied()
+    }
 }
 
 /// Growing retry delays.
@@ -134,6 +157,14 @@ impl Default for ExponentialRetryPolicy {
             max: 7_200_000,
             multiplier: 2,
         }
+    }
+}
+
+impl ExponentialRetryPolicy {
+    /// As Java's `nextDelayDuration`, without its overflow.
+    pub fn delay_ms(&self, times: i32) -> i64 {
+        let power = self.multiplier.saturating_pow(times.clamp(0, 32).unsigned_abs());
+        self.initial.saturating_mul(power).min(self.max)
     }
 }
 

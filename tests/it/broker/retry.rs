@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use rmq::broker::BrokerConfig;
-use rmq::protocol::body::{LockBatchRequest, SubscriptionGroupConfig};
+use rmq::protocol::body::{CustomizedRetryPolicy, LockBatchRequest, SubscriptionGroupConfig};
 use rmq::protocol::message::MessageView;
 use rmq::protocol::message_id::parse_offset_id;
 use rmq::protocol::model::{MessageQueue, Perm, SysFlag};
@@ -110,6 +110,51 @@ async fn each_try_waits_a_level_longer_unless_one_was_chosen() {
     // Level 1 comes back after a second.
     let record = newest(&client, "%RETRY%g", 0, 1).await;
     assert_eq!(copy(&record).times, 4);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_may_have_delays_of_its_own() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    group(&client, "g", |g| {
+        // Only the third entry counts for the first retry, as in Java.
+        let next = vec![0, 0, 300_000];
+        g.group_retry_policy.customized_retry_policy = Some(CustomizedRetryPolicy { next });
+    })
+    .await;
+    let sent = offset_of(&client.send("t", 0, "A", "one").await);
+    client.ok(back("g", sent, 0), ()).await;
+    // 5 minutes are level 9.
+    client.await_max("SCHEDULE_TOPIC_XXXX", 8, 1).await;
+    client.ok(back("g", sent, 2), ()).await;
+    client.await_max("SCHEDULE_TOPIC_XXXX", 1, 1).await;
+    broker.stop().await;
+}
+
+/// K46: a group that never gave anything back has no retry topic, and its figures are asked for all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_without_a_retry_topic_has_figures() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    client.send("t", 0, "", "one").await;
+    group(&client, "new", |_| {}).await;
+    let ask = |name: &str| GetConsumeStats {
+        consumer_group: name.into(),
+        ..GetConsumeStats::default()
+    };
+    assert!(client.ok(ask("new"), ()).await.1.value.offset_table.is_empty());
+    let commit = UpdateConsumerOffset {
+        consumer_group: "new".into(),
+        topic: "t".into(),
+        commit_offset: Some(0),
+        ..UpdateConsumerOffset::default()
+    };
+    client.ok(commit, ()).await;
+    client.await_max("t", 0, 1).await;
+    assert_eq!(client.ok(ask("new"), ()).await.1.value.offset_table.len(), 1);
     broker.stop().await;
 }
 
