@@ -139,6 +139,17 @@ pub struct GroupView {
     pub is_member: bool,
 }
 
+/// A client of a group that can be called.
+#[derive(Debug, Clone)]
+pub struct Reachable {
+    /// Its connection.
+    pub peer: Peer,
+    /// Client id.
+    pub client_id: String,
+    /// Version it had at its heartbeat.
+    pub version: i32,
+}
+
 /// Groups whose members should be told that the group changed.
 pub type Changed = Vec<(String, Vec<Peer>)>;
 
@@ -365,6 +376,18 @@ impl Clients {
             .filter(|entry| entry.subscriptions.contains_key(topic))
             .map(|entry| entry.key().clone())
             .collect()
+    }
+
+    /// The clients of a consumer group.
+    pub fn reachable(&self, group: &str) -> Vec<Reachable> {
+        self.consumers.get(group).map_or_else(Vec::new, |found| {
+            let reachable = |member: &Member| Reachable {
+                peer: member.peer.clone(),
+                client_id: member.client_id.clone(),
+                version: member.version,
+            };
+            found.members.values().map(reachable).collect()
+        })
     }
 
     /// Client ids of a group.

@@ -73,7 +73,8 @@ pub struct BrokerConfig {
     pub channel_expired_timeout: u64,
     /// A subscription known from pulls alone is forgotten after this long.
     pub subscription_expired_timeout: u64,
-    /// A reset of offsets (222) is kept in the broker until the next pull has taken it.
+    /// A reset of offsets (222) is kept in the broker until the next pull has taken it; otherwise the online clients
+    /// of the group are pushed to their new places.
     pub use_server_side_reset_offset: bool,
     /// Consumers may select messages by SQL92 over their properties.
     pub enable_property_filter: bool,
@@ -191,7 +192,6 @@ pub const LIMITS: Limits = &[
     ("transactionCheckMax", Allowed::Range(1, i32::MAX as i64)),
     ("transactionOpMsgMaxSize", Allowed::Range(1, 1_000_000)),
     ("transactionOpBatchInterval", Allowed::Range(0, 3_600_000)),
-    ("useServerSideResetOffset", Allowed::OneOf(&["true"])),
 ];
 
 /// The same for keys of the store.
@@ -242,6 +242,7 @@ const LIVE: &[&str] = &[
     "notifyConsumerIdsChangedEnable",
     "channelExpiredTimeout",
     "subscriptionExpiredTimeout",
+    "useServerSideResetOffset",
     "enablePropertyFilter",
     "filterDataCleanTimeSpan",
     "enableMixedMessageType",

@@ -225,7 +225,7 @@ impl Broker {
     }
 
     /// False for a topic that an online group no longer subscribes.
-    fn still_subscribed(&self, group: &str, topic: &str) -> bool {
+    pub(super) fn still_subscribed(&self, group: &str, topic: &str) -> bool {
         self.clients.subscription_count(group) == 0 || self.clients.subscription(group, topic).is_some()
     }
 

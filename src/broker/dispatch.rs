@@ -1,22 +1,25 @@
 //! The broker's table of requests. A code that is not here is answered 3.
 
 use crate::protocol::requests::{
-    CheckClientConfig, ConsumerSendMsgBack, DeleteSubscriptiongroup, DeleteTopicInBroker, EndTransaction, GetAllConsumerOffset,
-    GetAllProducerInfo, GetAllSubscriptiongroupConfig, GetAllTopicConfig, GetBrokerConfig,
-    GetBrokerConsumeStats, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetConsumeStats,
+    CheckClientConfig, CleanExpiredConsumequeue, CleanUnusedTopic, CloneGroupOffset, ConsumerSendMsgBack,
+    DeleteExpiredCommitlog, DeleteSubscriptiongroup, DeleteTopicInBroker, EndTransaction,
+    GetAllConsumerOffset, GetAllProducerInfo, GetAllSubscriptiongroupConfig, GetAllTopicConfig,
+    GetBrokerConfig, GetBrokerConsumeStats, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetConsumeStats,
     GetConsumerConnectionList, GetConsumerListByGroup, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
     GetProducerConnectionList, GetSubscriptiongroupConfig, GetSystemTopicListFromBroker, GetTopicConfig,
-    GetTopicStatsInfo, HeartBeat, InvokeBrokerToResetOffset, LitePullMessage, LockBatchMq, PullMessage,
-    QueryConsumeQueue, QueryConsumeTimeSpan, QueryConsumerOffset, QueryMessage, QuerySubscriptionByConsumer,
-    QueryTopicConsumeByWho, QueryTopicsByConsumer, ResumeCheckHalfMessage, SearchOffsetByTimestamp, SendBatchMessage, SendMessage,
-    SendMessageV2, SendReplyMessage, SendReplyMessageV2, UnlockBatchMq, UnregisterClient, UpdateAndCreateSubscriptiongroup,
-    UpdateAndCreateSubscriptiongroupList, UpdateAndCreateTopic, UpdateAndCreateTopicList,
-    UpdateAndGetGroupForbidden, UpdateBrokerConfig, UpdateConsumerOffset, ViewBrokerStatsData,
-    ViewMessageById,
+    GetTopicStatsInfo, HeartBeat, InvokeBrokerToGetConsumerStatus, InvokeBrokerToResetOffset,
+    LitePullMessage, LockBatchMq, PullMessage, QueryConsumeQueue, QueryConsumeTimeSpan, QueryConsumerOffset,
+    QueryCorrectionOffset, QueryMessage, QuerySubscriptionByConsumer, QueryTopicConsumeByWho,
+    QueryTopicsByConsumer, ResumeCheckHalfMessage, SearchOffsetByTimestamp, SendBatchMessage, SendMessage,
+    SendMessageV2, SendReplyMessage, SendReplyMessageV2, UnlockBatchMq, UnregisterClient,
+    UpdateAndCreateSubscriptiongroup, UpdateAndCreateSubscriptiongroupList, UpdateAndCreateTopic,
+    UpdateAndCreateTopicList, UpdateAndGetGroupForbidden, UpdateBrokerConfig, UpdateConsumerOffset,
+    ViewBrokerStatsData, ViewMessageById,
 };
 use crate::routes;
 
 use super::Broker;
+use super::forward::{PassDirectConsumption, PassRunningInfo};
 
 routes! {
     Broker;
@@ -41,6 +44,14 @@ routes! {
     GetEarliestMsgStoretime => offset_requests::earliest_time,
     GetAllConsumerOffset => offset_requests::all,
     InvokeBrokerToResetOffset => offset_requests::reset,
+    InvokeBrokerToGetConsumerStatus => forward::consumer_status,
+    PassRunningInfo => forward::running_info,
+    PassDirectConsumption => forward::consume_directly,
+    QueryCorrectionOffset => offset_requests::correction,
+    CloneGroupOffset => offset_requests::clone_group,
+    CleanExpiredConsumequeue => cleanup::expired_queues,
+    CleanUnusedTopic => cleanup::unused_topics,
+    DeleteExpiredCommitlog => cleanup::expired_log,
     HeartBeat => client_requests::heartbeat,
     UnregisterClient => client_requests::unregister,
     CheckClientConfig => client_requests::check_config,

@@ -24,6 +24,7 @@ use crate::store::{self, MessageStore, StoreConfig};
 
 mod admin;
 mod attributes;
+mod cleanup;
 mod client_requests;
 mod clients;
 mod config;
@@ -31,6 +32,7 @@ mod consume_stats;
 mod delay;
 pub mod dispatch;
 mod filter;
+mod forward;
 mod groups;
 mod locks;
 mod offset_requests;

@@ -1,15 +1,16 @@
-//! Offsets: a group's (14, 15, 43), a queue's (29 to 32), and their reset (222).
+//! Offsets: a group's (14, 15, 43, 308, 314), a queue's (29 to 32), and their reset (222).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Broker;
 use super::config::MAX_QUEUES;
-use crate::protocol::body::{ConsumerOffsets, ResetOffset};
-use crate::protocol::model::MessageQueue;
+use crate::protocol::body::{ConsumerOffsets, QueryCorrectionOffsetAnswer, ResetOffset};
+use crate::protocol::model::{MessageQueue, check_group};
 use crate::protocol::requests::{
-    Boundary as WireBoundary, GetAllConsumerOffset, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
-    InvokeBrokerToResetOffset, OffsetReply, QueryConsumerOffset, SearchOffsetByTimestamp, TimestampReply,
-    UpdateConsumerOffset,
+    Boundary as WireBoundary, CloneGroupOffset, GetAllConsumerOffset, GetEarliestMsgStoretime, GetMaxOffset,
+    GetMinOffset, InvokeBrokerToResetOffset, OffsetReply, QueryConsumerOffset, QueryCorrectionOffset,
+    SearchOffsetByTimestamp, TimestampReply, UpdateConsumerOffset,
 };
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
@@ -142,10 +143,13 @@ pub async fn earliest_time(
 /// 222: moves a group to a time or an offset. The broker keeps the reset until the next pull of each queue took it.
 pub async fn reset(
     broker: &Arc<Broker>,
-    _: &Peer,
+    peer: &Peer,
     header: InvokeBrokerToResetOffset,
     (): (),
 ) -> Handled<InvokeBrokerToResetOffset> {
+    if !broker.config().use_server_side_reset_offset {
+        return broker.reset_online(peer, header);
+    }
     let (group, topic) = (header.group.as_str(), header.topic.as_str());
     let Some(config) = broker.topics.get(topic) else {
         return Err(Refusal::new(
@@ -157,15 +161,7 @@ pub async fn reset(
         let remark = format!("Group {group} does not exist");
         return Err(Refusal::new(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
-    let at_time = |queue_id: i32| {
-        if header.timestamp < 0 {
-            broker.store.max_offset(topic, queue_id)
-        } else {
-            broker
-                .store
-                .offset_by_time(topic, queue_id, header.timestamp, Boundary::Lower)
-        }
-    };
+    let at_time = |queue_id: i32| broker.offset_at_time(topic, queue_id, header.timestamp);
     let mut places = Vec::new();
     if header.queue_id >= MAX_QUEUES {
         let remark = format!("queueId[{}] of topic {topic} is illegal", header.queue_id);
@@ -200,7 +196,83 @@ pub async fn reset(
     Ok(Answer::ok((), Json::new(body)))
 }
 
+/// 308: for each queue of a topic the least offset that any group has, but for the groups to leave out; the largest
+/// number where the group to compare with is behind it. Java also forgets the offsets of the groups left out; here a
+/// question changes nothing.
+pub async fn correction(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: QueryCorrectionOffset,
+    (): (),
+) -> Handled<QueryCorrectionOffset> {
+    let topic = header.topic.as_str();
+    let left_out: Vec<&str> = header
+        .filter_groups
+        .as_deref()
+        .unwrap_or_default()
+        .split(',')
+        .collect();
+    let mut body = QueryCorrectionOffsetAnswer::default();
+    let least = &mut body.correction_offsets;
+    for group in broker.offsets.groups_of(topic) {
+        if left_out.contains(&group.as_str()) {
+            continue;
+        }
+        for (queue_id, offset) in broker.offsets.all_committed(&group, topic) {
+            if offset >= broker.store.min_offset(topic, queue_id) {
+                let so_far = least.entry(queue_id).or_insert(offset);
+                *so_far = offset.min(*so_far);
+            }
+        }
+    }
+    for (queue_id, offset) in broker.offsets.all_committed(&header.compare_group, topic) {
+        if let Some(least) = least.get_mut(&queue_id).filter(|least| **least > offset) {
+            *least = i64::MAX;
+        }
+    }
+    Ok(Answer::ok((), Json::new(body)))
+}
+
+/// 314: a group gets the offsets of another, of one topic or of all.
+pub async fn clone_group(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    header: CloneGroupOffset,
+    (): (),
+) -> Handled<CloneGroupOffset> {
+    let (from, to) = (header.src_group.as_str(), header.dest_group.as_str());
+    check_group(to).map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+    let topics = match header.topic.filter(|topic| !topic.trim().is_empty()) {
+        Some(topic) => BTreeSet::from([topic]),
+        None => broker.offsets.topics_of(from),
+    };
+    for topic in topics {
+        let left = !header.offline && !broker.still_subscribed(from, &topic);
+        if left || !broker.topics.contains(&topic) {
+            tracing::warn!(
+                from,
+                to,
+                topic,
+                "offsets not cloned: no topic, or not subscribed any more"
+            );
+            continue;
+        }
+        broker.offsets.clone_group(from, to, &topic);
+        tracing::info!(from, to, topic, "offsets cloned");
+    }
+    Ok(Answer::ok((), ()))
+}
+
 impl Broker {
+    /// The first message of a queue at or behind a time, its end for a negative one.
+    pub(super) fn offset_at_time(&self, topic: &str, queue_id: i32, time_ms: i64) -> i64 {
+        if time_ms < 0 {
+            return self.store.max_offset(topic, queue_id);
+        }
+        self.store
+            .offset_by_time(topic, queue_id, time_ms, Boundary::Lower)
+    }
+
     /// Store time of a queue's first message, -1 when there is none.
     pub(super) fn earliest_time(&self, topic: &str, queue_id: i32) -> i64 {
         let first = self.store.min_offset(topic, queue_id);

@@ -166,6 +166,29 @@ impl Offsets {
             .collect()
     }
 
+    /// The committed (or reset) offsets of a group in a topic, by queue.
+    pub fn all_committed(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
+        let places = self.groups.get(group);
+        let queues = places.as_ref().and_then(|places| places.get(topic));
+        queues.map_or_else(BTreeMap::new, |queues| {
+            let stands = |(&queue, place): (&i32, &Place)| Some((queue, place.reset.or(place.committed)?));
+            queues.iter().filter_map(stands).collect()
+        })
+    }
+
+    /// Gives a group the offsets of another in a topic; a reset that waits for it falls away.
+    pub fn clone_group(&self, from: &str, to: &str, topic: &str) {
+        for (queue_id, offset) in self.all_committed(from, topic) {
+            self.change(to, topic, queue_id, |place| {
+                *place = Place {
+                    committed: Some(offset),
+                    ..Place::default()
+                };
+            });
+            self.file.mark();
+        }
+    }
+
     /// Forgets a group.
     pub fn remove_group(&self, group: &str) {
         if self.groups.remove(group).is_some() {

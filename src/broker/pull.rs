@@ -264,10 +264,7 @@ impl Broker {
             }
             if let Some(fault) = subscription.filter.fault() {
                 let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
-                return Err(No::new(
-                    codes::FILTER_DATA_NOT_EXIST,
-                    format!("{remark} {fault}"),
-                ));
+                return Err(No::new(codes::FILTER_DATA_NOT_EXIST, format!("{remark} {fault}")));
             }
             subscription
         };

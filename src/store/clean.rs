@@ -3,6 +3,7 @@
 //! One thread does both, but never deletes more than one file between two looks at the disk, so refusing and taking
 //! writes again is not held up by a long deletion.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::disk;
@@ -12,6 +13,9 @@ use super::{Error, StoreConfig};
 
 /// The first deletions come this long after the start, as in Java.
 const FIRST: Duration = Duration::from_secs(60);
+
+/// How many rounds delete whatever the hour after an operator asked for it, as in Java.
+pub const MANUAL_ROUNDS: u32 = 20;
 
 /// The three levels of disk use, as shares.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,10 +44,14 @@ pub fn run(shared: &Shared) {
         let config = shared.config.load_full();
         let interval = Duration::from_millis(config.clean_resource_interval.max(1));
         check_disk(shared);
-        if Instant::now() >= first {
+        let manual = shared
+            .manual_rounds
+            .fetch_update(Relaxed, Relaxed, |rounds| rounds.checked_sub(1))
+            .is_ok();
+        if manual || Instant::now() >= first {
             let pause = Duration::from_millis(config.delete_commit_log_files_interval);
             for _ in 0..config.delete_file_batch_max {
-                match delete_one(shared, SystemTime::now(), is_time(&config)) {
+                match delete_one(shared, SystemTime::now(), manual || is_time(&config)) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(e) => {
@@ -143,7 +151,7 @@ pub fn delete_one(shared: &Shared, now: SystemTime, is_time: bool) -> Result<boo
 }
 
 /// Lets queues and index follow the new start of the log.
-fn follow(shared: &Shared, start: u64) -> Result<(), Error> {
+pub fn follow(shared: &Shared, start: u64) -> Result<(), Error> {
     let pause = Duration::from_millis(shared.config.load().delete_consume_queue_files_interval);
     for queue in shared.queues.all() {
         let deleted = queue.expire(start as i64).unwrap_or_else(|e| {

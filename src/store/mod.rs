@@ -333,6 +333,24 @@ impl MessageStore {
         self.shared.queues.delete(topic)
     }
 
+    /// Topics that have queues.
+    pub fn topics(&self) -> Vec<String> {
+        self.shared.queues.topics()
+    }
+
+    /// Deletes queue and index files that lie behind the start of the log. Blocks on the disk.
+    pub fn clean_expired_queues(&self) -> Result<(), Error> {
+        clean::follow(&self.shared, self.shared.log.segments().start())
+    }
+
+    /// Lets the cleaner delete expired segments of the log in its next rounds, whatever the hour (Java's
+    /// `executeDeleteFilesManually`).
+    pub fn delete_expired_soon(&self) {
+        self.shared
+            .manual_rounds
+            .store(clean::MANUAL_ROUNDS, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Figures for the runtime info.
     pub fn figures(&self) -> StoreFigures {
         self.shared.figures()

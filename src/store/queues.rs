@@ -127,6 +127,11 @@ impl ConsumeQueues {
             .collect()
     }
 
+    /// Topics that have queues.
+    pub fn topics(&self) -> Vec<String> {
+        self.read().keys().map(|topic| topic.to_string()).collect()
+    }
+
     /// Removes the queues of a topic and their files.
     pub fn delete(&self, topic: &str) -> Result<(), Error> {
         let queues = self.write().remove(topic).unwrap_or_default();

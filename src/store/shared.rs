@@ -1,6 +1,6 @@
 //! What the store's threads and its callers share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -33,6 +33,8 @@ pub struct Shared {
     pub(super) flush: Flush,
     pub(super) build: Build,
     pub(super) queue_flush: Waker,
+    /// Rounds of cleaning that an operator has asked for and that are still to come.
+    pub(super) manual_rounds: AtomicU32,
     /// Index files that became full and wait to be flushed.
     full_index: Mutex<Vec<Arc<IndexFile>>>,
     pub(super) ram_bytes: u64,
@@ -70,6 +72,7 @@ impl Shared {
             flush: Flush::new(end),
             build: Build::new(end, timestamp),
             queue_flush: Waker::default(),
+            manual_rounds: AtomicU32::new(0),
             full_index: Mutex::new(parts.full_index),
             ram_bytes: disk::ram_bytes(),
             lock: Mutex::new(Some(parts.lock)),

@@ -2,6 +2,7 @@
 
 mod admin;
 mod bad_input;
+mod consumers;
 mod delay;
 mod filters;
 mod groups;
