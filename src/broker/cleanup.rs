@@ -7,10 +7,7 @@ use super::Broker;
 use crate::protocol::codes;
 use crate::protocol::requests::{CleanExpiredConsumequeue, CleanUnusedTopic, DeleteExpiredCommitlog};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-use crate::store;
-
-/// Light queues belong to topics that have no configuration.
-const LIGHT_QUEUE_PREFIX: &str = "%LMQ%";
+use crate::store::{self, LIGHT_QUEUE_PREFIX};
 
 /// 306: deletes queue and index files whose messages are gone from the log. An emptied queue keeps its next offset,
 /// so that no group stands beyond its end; Java takes such queues away and counts from 0 again.

@@ -8,6 +8,7 @@ use super::Broker;
 use super::config::MAX_QUEUES;
 use super::filter::Filter;
 use super::pull::no_filter;
+use super::stats::Named;
 use crate::protocol::body::{
     CheckClientRequest, ConsumeType, ConsumerData, ConsumerList, HeartbeatData, LockBatchAnswer,
     LockBatchRequest,
@@ -53,6 +54,9 @@ pub async fn heartbeat(
             broker
                 .clients
                 .producer(peer, &client_id, producer.group_name, now);
+            let took = now.elapsed().as_millis() as i64;
+            let cluster = &broker.config().broker_cluster_name;
+            broker.stats.count(Named::ProducerRegisterTime, cluster, took);
         }
     }
     let reply = HeartBeatReply {
@@ -100,6 +104,9 @@ impl Broker {
         let changed = self
             .clients
             .consumer(peer, client_id, consumer, with_subscriptions, now);
+        let took = now.elapsed().as_millis() as i64;
+        let cluster = &config.broker_cluster_name;
+        self.stats.count(Named::ConsumerRegisterTime, cluster, took);
         if let Some(peers) = changed {
             self.notify(vec![(group, peers)]);
         }

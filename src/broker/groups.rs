@@ -23,9 +23,12 @@ use crate::protocol::requests::{
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 
+/// The group that tools look at messages with.
+pub const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
+
 /// Groups that every broker has.
 const BOOT_GROUPS: [&str; 8] = [
-    "TOOLS_CONSUMER",
+    TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
     "CID_ONS-HTTP-PROXY",

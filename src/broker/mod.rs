@@ -153,7 +153,14 @@ impl Service for Port {
         dispatch::dispatch(self.broker.clone(), peer, request).await
     }
 
+    fn opened(&self, _: &Peer) {
+        self.broker
+            .stats
+            .count(stats::Named::ChannelActivity, "CONNECT", 1);
+    }
+
     fn closed(self: Arc<Self>, peer: &Peer) {
+        self.broker.stats.count(stats::Named::ChannelActivity, "CLOSE", 1);
         if self.broker.stopping.is_cancelled() {
             // Everybody goes, so nobody needs to hear of it; at every close it would be work for all groups.
             return;

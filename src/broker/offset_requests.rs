@@ -56,7 +56,7 @@ pub async fn commit(
         let remark = format!("Group {group} not exist!");
         return Err(Refusal::new(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark));
     }
-    if !broker.topics.contains(topic) {
+    if !broker.topics.contains(topic) && broker.light_topic(topic).is_none() {
         return Err(Refusal::new(
             codes::TOPIC_NOT_EXIST,
             format!("Topic {topic} not exist!"),

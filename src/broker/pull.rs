@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clients::Subscription;
-use super::groups::is_system_group;
+use super::groups::{TOOLS_GROUP, is_system_group};
+use super::stats::Named;
 use super::{Broker, FAQ, filter};
 use crate::protocol::body::{ConsumeType, MessageModel, SubscriptionGroupConfig, TopicConfig};
 use crate::protocol::model::{MASTER_ID, Perm};
 use crate::protocol::requests::{LitePullMessage, PullMessage, PullMessageReply};
 use crate::protocol::{Records, Request, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-use crate::store::{GetStatus, Got};
+use crate::store::{GetStatus, Got, LIGHT_QUEUE_PREFIX};
 
 /// Who forbids a pull, as the answer's `forbiddenType` tells.
 mod forbidden {
@@ -135,9 +136,10 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
             };
         }
         if let Some(reset) = broker.offsets.take_reset(group, topic, queue_id) {
-            return Ok(broker.answer_pull(&header, &allowed, Outcome::Reset(reset)));
+            return Ok(broker.answer_pull(&header, &allowed, Outcome::Reset(reset), Duration::ZERO));
         }
         bell.borrow_and_update();
+        let started = Instant::now();
         let mut got = broker.read(&header, offset, &allowed.subscription);
         let dropped = got.status == GetStatus::NoMatchedMessage;
         let nothing = code_of(got.status, header.queue_offset) == codes::PULL_NOT_FOUND;
@@ -146,7 +148,7 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
                 // Only messages that the filter drops came by: the client moves past them.
                 got.status = GetStatus::NoMatchedMessage;
             }
-            return Ok(broker.answer_pull(&header, &allowed, Outcome::Read(got)));
+            return Ok(broker.answer_pull(&header, &allowed, Outcome::Read(got), started.elapsed()));
         }
         held = true;
         if dropped {
@@ -210,7 +212,7 @@ impl Broker {
             let remark = format!("subscription group no permission, {group}");
             return Err(No::forbid(forbidden::GROUP, remark));
         }
-        let Some(topic_config) = self.topics.get(topic) else {
+        let Some(topic_config) = self.topics.get(topic).or_else(|| self.light_topic(topic)) else {
             let remark = format!("topic[{topic}] not exist, apply first please! {FAQ}");
             return Err(No::new(codes::TOPIC_NOT_EXIST, remark));
         };
@@ -295,6 +297,22 @@ impl Broker {
         })
     }
 
+    /// The one queue of a light topic, which has no configuration (Java's `enableLmq`); only where the store has it.
+    pub(super) fn light_topic(&self, topic: &str) -> Option<Arc<TopicConfig>> {
+        let light = topic.starts_with(LIGHT_QUEUE_PREFIX)
+            && self.store.config().enable_lmq
+            && self.store.max_offset(topic, 0) > 0;
+        light.then(|| {
+            Arc::new(TopicConfig {
+                topic_name: topic.to_owned(),
+                read_queue_nums: 1,
+                write_queue_nums: 1,
+                perm: Perm::READ_WRITE,
+                ..TopicConfig::default()
+            })
+        })
+    }
+
     /// Until when a pull may be held; `None` when it may not.
     fn hold_deadline(&self, header: &PullMessage) -> Option<Instant> {
         if header.sys_flag & PullMessage::SUSPEND == 0 {
@@ -337,6 +355,7 @@ impl Broker {
         header: &PullMessage,
         allowed: &Allowed,
         outcome: Outcome,
+        took: Duration,
     ) -> Answer<R> {
         let (group, topic, queue_id) = (&header.consumer_group, &header.topic, header.queue_id);
         let (code, remark, next, min, max, records) = match outcome {
@@ -360,7 +379,12 @@ impl Broker {
             }
         };
         self.offsets.pulled(group, topic, queue_id, next);
-        if code == codes::SUCCESS {
+        if code == codes::SUCCESS && group == TOOLS_GROUP {
+            // Looking at messages is not consuming them: it moves no figure. Java counts it.
+        } else if code == codes::SUCCESS {
+            let key = format!("{queue_id}@{topic}@{group}");
+            let millis = took.as_millis() as i64;
+            self.stats.count(Named::GroupGetLatency, &key, millis);
             let bytes: usize = records.iter().map(bytes::Bytes::len).sum();
             let system = self.topics.is_system(topic) || is_system_group(group);
             self.stats

@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 use super::put::PutError;
 use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
-use super::topics::{Topics, group_of_retry};
+use super::stats::Named;
+use super::topics::{SCHEDULE_TOPIC, Topics, group_of_retry};
 use super::transactions::half_of;
 use super::waiting::NoWait;
 use super::{Broker, FAQ, attributes, now_ms};
@@ -76,25 +77,33 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
         count,
         wait,
         topic,
+        stored_in,
         unsaved,
         system,
         reply,
-    } = stored.inspect_err(|refusal| broker.stats.put_failed(refusal.code == codes::SYSTEM_BUSY))?;
+    } = stored.map_err(|refusal| broker.failed_send(refusal))?;
     let code = match broker.store.durable(&appended, wait).await {
         Durability::Done => codes::SUCCESS,
         Durability::FlushTimeout => codes::FLUSH_DISK_TIMEOUT,
         Durability::FlushFailed => {
-            broker.stats.put_failed(false);
             let remark = "the flush to disk failed; take the message for lost";
-            return Err(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark));
+            return Err(broker.failed_send(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark)));
         }
     };
     // A message in a topic that a crash takes back is as good as lost.
     if unsaved {
         broker.kept(|broker| broker.topics.save()).await?;
     }
-    let bytes = appended.end - appended.offset;
-    broker.stats.put(&topic, system, count, bytes, started.elapsed());
+    let (bytes, took) = (appended.end - appended.offset, started.elapsed());
+    let stats = &broker.stats;
+    stats.put(&topic, system, count, bytes, took);
+    let latency_key = format!("{}@{topic}", reply.queue_id);
+    stats.count(Named::TopicPutLatency, &latency_key, took.as_millis() as i64);
+    if topic == SCHEDULE_TOPIC {
+        let key = format!("{topic}@{stored_in}");
+        stats.count(Named::QueuePutNums, &key, count);
+        stats.count(Named::QueuePutSize, &key, bytes);
+    }
     Ok(Answer {
         code,
         remark: None,
@@ -111,6 +120,8 @@ struct Stored {
     wait: bool,
     /// The topic it is stored under.
     topic: String,
+    /// And the queue, which is another one than the producer's where the message waits first.
+    stored_in: i32,
     /// The table on the disk lacked the topic that was sent to.
     unsaved: bool,
     system: bool,
@@ -127,6 +138,8 @@ struct Asked {
     half: bool,
     producer_group: bool,
     pop_check: bool,
+    /// Names light queues that the message is to be in as well.
+    light: bool,
 }
 
 impl Asked {
@@ -149,6 +162,7 @@ impl Asked {
                 names::TRAN_MSG => asked.half = value.eq_ignore_ascii_case("true"),
                 names::PGROUP => asked.producer_group = true,
                 names::POP_CK => asked.pop_check = true,
+                names::INNER_MULTI_DISPATCH => asked.light = true,
                 _ => {}
             }
         }
@@ -158,6 +172,16 @@ impl Asked {
 }
 
 impl Broker {
+    /// Counts a refused send. As in Java, its answer tells region and tracing like any other.
+    pub(super) fn failed_send(&self, mut refusal: Refusal) -> Refusal {
+        self.stats.put_failed(refusal.code == codes::SYSTEM_BUSY);
+        let config = self.config();
+        refusal.fields.push_str(names::MSG_REGION, &config.region_id);
+        let trace_on = if config.trace_on { "true" } else { "false" };
+        refusal.fields.push_str(names::TRACE_ON, trace_on);
+        refusal
+    }
+
     /// Checks a send and appends it.
     fn store_sent(
         self: &Arc<Self>,
@@ -190,6 +214,9 @@ impl Broker {
             // As Java's handleRetryAndDLQ leaves it.
             properties::append(&mut text, names::DELAY, "-1");
         } else {
+            if asked.light && self.store.config().enable_multi_dispatch {
+                return Err(illegal("this version does not put messages into light queues"));
+            }
             if asked.bad_level {
                 return Err(illegal("the delay level is not a number"));
             }
@@ -240,6 +267,7 @@ impl Broker {
                 ..SendMessageReply::default()
             },
             topic: placed.topic,
+            stored_in: placed.queue_id,
         })
     }
 
@@ -381,17 +409,19 @@ impl Broker {
         properties::append_all(&mut message.properties, &self.suffix.load());
         // A half message is put where it waits for its time when it is committed; a time that cannot be is refused now.
         let placed = self.place(&message).map_err(|e| refusal(self, e))?;
-        let (topic, appended) = if half {
+        let (topic, queue_id, appended) = if half {
             drop(placed);
             let half = half_of(message, &key);
             let appended = self.put_half(&half).map_err(|e| refusal(self, e))?;
-            (half.topic, appended)
+            (half.topic, half.queue_id, appended)
         } else {
             let appended = self.store.append(&placed).map_err(|e| refusal(self, e))?;
-            (placed.into_owned().topic, appended)
+            let placed = placed.into_owned();
+            (placed.topic, placed.queue_id, appended)
         };
         Ok(Placed {
             topic,
+            queue_id,
             appended,
             count: 1,
             msg_id: offset_id(&self.store_host, appended.offset),
@@ -434,6 +464,7 @@ impl Broker {
             .map(|&offset| offset_id(&self.store_host, offset))
             .collect();
         Ok(Placed {
+            queue_id: batch.queue_id,
             topic: batch.topic,
             appended,
             count,
@@ -494,6 +525,7 @@ fn no_wait(broker: &Broker, error: NoWait) -> Refusal {
 struct Placed {
     /// The topic it is stored under: that of what waits when it waits.
     topic: String,
+    queue_id: i32,
     appended: Appended,
     /// Number of records.
     count: i64,

@@ -10,6 +10,11 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 
+mod named;
+
+pub use named::Named;
+use named::NamedCounts;
+
 /// Number of messages put, by topic.
 pub const TOPIC_PUT_NUMS: &str = "TOPIC_PUT_NUMS";
 /// Bytes put, by topic.
@@ -26,6 +31,10 @@ pub const SNDBCK2DLQ_TIMES: &str = "SNDBCK2DLQ_TIMES";
 pub const BROKER_PUT_NUMS: &str = "BROKER_PUT_NUMS";
 /// Number of messages got, by cluster.
 pub const BROKER_GET_NUMS: &str = "BROKER_GET_NUMS";
+/// Number of messages put into topics of users, by cluster.
+pub const BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC: &str = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC";
+/// Number of messages got from topics of users, by cluster.
+pub const BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: &str = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC";
 
 /// What happened within a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -61,6 +70,15 @@ impl Counted {
     fn add(&self, value: i64) {
         self.value.fetch_add(value, Relaxed);
         self.times.fetch_add(1, Relaxed);
+    }
+
+    /// As [`Self::add`] without a call: Java keeps no average of what it counts for the whole broker.
+    fn add_only(&self, value: i64) {
+        self.value.fetch_add(value, Relaxed);
+    }
+
+    fn total(&self) -> i64 {
+        self.value.load(Relaxed)
     }
 
     fn sample(&self, window: usize, now_ms: i64) {
@@ -145,8 +163,9 @@ pub struct Stats {
     died: DashMap<String, Arc<Counted>>,
     put: Flow,
     got: Flow,
-    put_user: AtomicI64,
-    got_user: AtomicI64,
+    put_user: Counted,
+    got_user: Counted,
+    named: NamedCounts,
     put_failed: AtomicU64,
     busy: AtomicU64,
     pulls_found: AtomicU64,
@@ -181,8 +200,9 @@ impl Default for Stats {
             died: DashMap::new(),
             put: Flow::default(),
             got: Flow::default(),
-            put_user: AtomicI64::new(0),
-            got_user: AtomicI64::new(0),
+            put_user: Counted::default(),
+            got_user: Counted::default(),
+            named: NamedCounts::default(),
             put_failed: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             pulls_found: AtomicU64::new(0),
@@ -196,7 +216,7 @@ impl Default for Stats {
     }
 }
 
-fn flow<T: Default>(table: &DashMap<String, Arc<T>>, key: &str) -> Arc<T> {
+fn entry<T: Default>(table: &DashMap<String, Arc<T>>, key: &str) -> Arc<T> {
     if let Some(found) = table.get(key) {
         return found.clone();
     }
@@ -216,23 +236,23 @@ fn died_key(topic: &str, group: &str) -> String {
 impl Stats {
     /// Counts a message that a group gave back; `topic` is where it was first read.
     pub fn sent_back(&self, group: &str, topic: &str) {
-        flow(&self.sent_back, &group_key(topic, group)).add(1);
+        entry(&self.sent_back, &group_key(topic, group)).add(1);
     }
 
     /// Counts a message that became a dead letter.
     pub fn died(&self, group: &str, topic: &str) {
-        flow(&self.died, &died_key(topic, group)).add(1);
+        entry(&self.died, &died_key(topic, group)).add(1);
     }
 
     /// Counts messages stored in a topic.
     pub fn put(&self, topic: &str, system: bool, messages: i64, bytes: i64, took: Duration) {
-        let flow = flow(&self.topics, topic);
+        let flow = entry(&self.topics, topic);
         flow.nums.add(messages);
         flow.size.add(bytes);
-        self.put.nums.add(messages);
-        self.put.size.add(bytes);
+        self.put.nums.add_only(messages);
+        self.put.size.add_only(bytes);
         if !system {
-            self.put_user.fetch_add(messages, Relaxed);
+            self.put_user.add_only(messages);
         }
         let ms = took.as_millis() as u64;
         let class = PUT_TIMES
@@ -245,6 +265,11 @@ impl Stats {
         self.latency[latency_class(us)].fetch_add(1, Relaxed);
     }
 
+    /// Counts one call under one of the names that have no field of their own.
+    pub fn count(&self, named: Named, key: &str, value: i64) {
+        self.named.add(named, key, value);
+    }
+
     /// Counts a send that was not stored.
     pub fn put_failed(&self, busy: bool) {
         self.put_failed.fetch_add(1, Relaxed);
@@ -255,13 +280,13 @@ impl Stats {
 
     /// Counts messages given to a group.
     pub fn got(&self, group: &str, topic: &str, system: bool, messages: i64, bytes: i64) {
-        let flow = flow(&self.groups, &group_key(topic, group));
+        let flow = entry(&self.groups, &group_key(topic, group));
         flow.nums.add(messages);
         flow.size.add(bytes);
-        self.got.nums.add(messages);
-        self.got.size.add(bytes);
+        self.got.nums.add_only(messages);
+        self.got.size.add_only(bytes);
         if !system {
-            self.got_user.fetch_add(messages, Relaxed);
+            self.got_user.add_only(messages);
         }
         self.pulls_found.fetch_add(1, Relaxed);
     }
@@ -282,6 +307,7 @@ impl Stats {
         let prefix = group_key(topic, "");
         self.groups.retain(|key, _| !key.starts_with(&prefix));
         self.sent_back.retain(|key, _| !key.starts_with(&prefix));
+        self.named.drop_topic(topic);
         let prefix = format!("null@{topic}@");
         self.died.retain(|key, _| !key.starts_with(&prefix));
     }
@@ -292,6 +318,7 @@ impl Stats {
         self.groups.retain(|key, _| others(key));
         self.sent_back.retain(|key, _| others(key));
         self.died.retain(|key, _| key.split('@').nth(2) != Some(group));
+        self.named.drop_group(group);
     }
 
     /// Messages a second put into a topic during the last minute.
@@ -317,7 +344,9 @@ impl Stats {
             SNDBCK2DLQ_TIMES => self.died.get(key).map(|c| c.windows()),
             BROKER_PUT_NUMS if key == cluster => Some(self.put.nums.windows()),
             BROKER_GET_NUMS if key == cluster => Some(self.got.nums.windows()),
-            _ => None,
+            BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC if key == cluster => Some(self.put_user.windows()),
+            BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC if key == cluster => Some(self.got_user.windows()),
+            _ => self.named.windows(name, key),
         }
     }
 
@@ -344,8 +373,8 @@ impl Stats {
             if sampled.day.is_some() {
                 sampled.put_yesterday_morning = sampled.put_today_morning;
                 sampled.got_yesterday_morning = sampled.got_today_morning;
-                sampled.put_today_morning = self.put_user.load(Relaxed);
-                sampled.got_today_morning = self.got_user.load(Relaxed);
+                sampled.put_today_morning = self.put_user.total();
+                sampled.got_today_morning = self.got_user.total();
             }
             sampled.day = Some(today);
         }
@@ -365,8 +394,10 @@ impl Stats {
                     counted.sample(window, now_ms);
                 }
             }
-            self.put.nums.sample(window, now_ms);
-            self.got.nums.sample(window, now_ms);
+            for counted in [&self.put.nums, &self.got.nums, &self.put_user, &self.got_user] {
+                counted.sample(window, now_ms);
+            }
+            self.named.sample(window, now_ms);
         }
     }
 
@@ -415,13 +446,13 @@ impl Stats {
         });
         put("putLatency99", format!("{:.2}", percentile_ms(&since, 0.99)));
         put("putLatency999", format!("{:.2}", percentile_ms(&since, 0.999)));
-        put("msgPutTotalTodayNow", self.put_user.load(Relaxed).to_string());
+        put("msgPutTotalTodayNow", self.put_user.total().to_string());
         put("msgPutTotalTodayMorning", sampled.put_today_morning.to_string());
         put(
             "msgPutTotalYesterdayMorning",
             sampled.put_yesterday_morning.to_string(),
         );
-        put("msgGetTotalTodayNow", self.got_user.load(Relaxed).to_string());
+        put("msgGetTotalTodayNow", self.got_user.total().to_string());
         put("msgGetTotalTodayMorning", sampled.got_today_morning.to_string());
         put(
             "msgGetTotalYesterdayMorning",

@@ -117,8 +117,10 @@ impl Topics {
     }
 
     /// True for topics that clients may not send to.
+    ///
+    /// Java refuses the first six alone, and takes what a client puts into its revive topics for its own books.
     pub fn forbids_sends(topic: &str) -> bool {
-        NO_SENDS.contains(&topic)
+        Self::is_internal(topic)
     }
 
     /// True for topics whose messages wait in the broker or keep its books: no client may take one out by its offset.

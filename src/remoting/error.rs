@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fields::Fields;
 use crate::protocol::{self, codes};
 
 /// A call that brought no success answer.
@@ -62,6 +63,8 @@ pub struct Refusal {
     pub code: i32,
     /// Text for the person or client that asked.
     pub remark: String,
+    /// Header fields of the answer, for the few requests whose refusals have some.
+    pub fields: Fields,
 }
 
 impl Refusal {
@@ -70,6 +73,7 @@ impl Refusal {
         Self {
             code,
             remark: remark.into(),
+            fields: Fields::new(),
         }
     }
 }

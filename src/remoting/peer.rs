@@ -37,6 +37,7 @@ impl From<Refusal> for Reply {
         Self {
             code: refusal.code,
             remark: Some(refusal.remark),
+            fields: refusal.fields,
             ..Self::default()
         }
     }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Error;
+use super::batch_queues::BatchQueues;
 use super::consume_queue::{ConsumeQueue, Pushed};
 use super::cursor::{Found, MessageCursor};
 use super::deleted::DeletedTopics;
+use super::format::batch_queue;
 use super::format::consume_queue::Entry;
 use super::health::Block;
 use super::index::{Index, IndexFile};
@@ -22,6 +24,9 @@ use crate::protocol::properties::names;
 
 /// Topic of delayed messages; the tags code of its entries is the time of delivery.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+
+/// Names of light queues begin with this; they have one queue each and no configuration.
+pub const LIGHT_QUEUE_PREFIX: &str = "%LMQ%";
 
 /// Records between two rings of the bells.
 const RUN: usize = 256;
@@ -110,6 +115,10 @@ impl<'a> Wanted<'a> {
 pub struct Dispatch<'a> {
     /// Where entries go.
     pub queues: &'a ConsumeQueues,
+    /// Where entries of records that hold several messages go.
+    pub batches: &'a BatchQueues,
+    /// Whether records name light queues that they are in as well (Java's `enableMultiDispatch`).
+    pub light_queues: bool,
     /// Where items go, if keys are indexed.
     pub index: Option<&'a Index>,
     /// Delay of each level, ms.
@@ -129,7 +138,7 @@ impl Dispatch<'_> {
             return None;
         }
         let (topic, queue_id, offset) = (view.topic(), view.queue_id(), view.physical_offset());
-        if self.deleted.covers(topic, offset) {
+        if self.deleted.covers(topic, offset) || view.sys_flag().has(SysFlag::INNER_BATCH) {
             return None;
         }
         if !is_file_name(topic) || queue_id < 0 || view.queue_offset() < 0 {
@@ -142,6 +151,62 @@ impl Dispatch<'_> {
             tags_code: self.tags_code(view, wanted),
         };
         Some((self.queues.find_or_make(topic, queue_id), entry))
+    }
+
+    /// The entry of a record that holds several messages goes to a batch queue. Such records are Java's: this version
+    /// writes none, so they come by at a replay alone.
+    fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
+        let number = |name| view.properties().get(name)?.parse::<i64>().ok();
+        let (Some(base), Some(messages)) = (number(names::INNER_BASE), number(names::INNER_NUM)) else {
+            return Ok(());
+        };
+        let (topic, queue_id, offset) = (view.topic(), view.queue_id(), view.physical_offset());
+        let batch_size = i16::try_from(messages).ok().filter(|n| *n > 0);
+        if self.deleted.covers(topic, offset) || !is_file_name(topic) || queue_id < 0 || base < 0 {
+            return Ok(());
+        }
+        let Some(batch_size) = batch_size else {
+            return Ok(());
+        };
+        let queue = self.batches.find_or_make(topic, queue_id)?;
+        queue.push(batch_queue::Entry {
+            offset,
+            size: view.size() as i32,
+            tags_code: self.tags_code(view, wanted),
+            store_time: view.store_timestamp(),
+            base_offset: base,
+            batch_size,
+            compacted_offset: -1,
+        })
+    }
+
+    /// Adds a record to the light queues that it names, where it comes next: entries that a crash kept out of their
+    /// files.
+    fn light_entries(&self, view: &MessageView<'_>, entry: Entry) -> Result<(), Error> {
+        let properties = view.properties();
+        let (Some(queues), Some(offsets)) = (
+            properties.get(names::INNER_MULTI_DISPATCH),
+            properties.get(names::INNER_MULTI_QUEUE_OFFSET),
+        ) else {
+            return Ok(());
+        };
+        for (name, offset) in queues.split(',').zip(offsets.split(',')) {
+            let Ok(offset) = offset.parse::<i64>() else {
+                continue;
+            };
+            if !name.starts_with(LIGHT_QUEUE_PREFIX)
+                || !is_file_name(name)
+                || self.deleted.covers(name, entry.offset)
+            {
+                continue;
+            }
+            let queue = self.queues.find_or_make(name, 0);
+            if offset == queue.max() {
+                queue.push(offset, entry)?;
+                queue.next.fetch_max(offset + 1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     fn tags_code(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> i64 {
@@ -180,8 +245,13 @@ impl Dispatch<'_> {
     /// Makes everything of a record, without a second try. Returns index files that became full.
     pub fn replay(&self, view: &MessageView<'_>, queues: bool) -> Result<Vec<Arc<IndexFile>>, Error> {
         let wanted = Wanted::of(view);
-        if queues && let Some((queue, entry)) = self.entry(view, &wanted) {
+        if queues && view.sys_flag().has(SysFlag::INNER_BATCH) {
+            self.batch_entry(view, &wanted)?;
+        } else if queues && let Some((queue, entry)) = self.entry(view, &wanted) {
             queue.push(view.queue_offset(), entry)?;
+            if self.light_queues {
+                self.light_entries(view, entry)?;
+            }
         }
         let mut full = Vec::new();
         self.index_keys(view, &wanted, |index, key| {
@@ -213,6 +283,8 @@ pub fn run(shared: &Shared) {
         }
         let dispatch = Dispatch {
             queues: &shared.queues,
+            batches: &shared.batches,
+            light_queues: false,
             index: Some(&shared.index),
             delays: &delays,
             deleted: &shared.deleted,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::disk;
 use super::health::Block;
+use super::segments::LogBytes;
 use super::shared::Shared;
 use super::{Error, StoreConfig};
 
@@ -162,6 +163,8 @@ pub fn follow(shared: &Shared, start: u64) -> Result<(), Error> {
             break;
         }
     }
+    let end = shared.log.segments().end();
+    shared.batches.fit(start as i64, end as i64);
     shared.index.expire(start as i64).map(drop)
 }
 

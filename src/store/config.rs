@@ -96,6 +96,11 @@ pub struct StoreConfig {
     /// Bytes of queue entries looked at for one answer, at 20 an entry.
     pub max_filter_message_size: usize,
 
+    /// Consumers may read the light queues (`%LMQ%…`) that the store has.
+    pub enable_lmq: bool,
+    /// Recovery also completes the light queues that records name. Read at start.
+    pub enable_multi_dispatch: bool,
+
     /// Whether keys are indexed.
     pub message_index_enable: bool,
     /// Hash slots of an index file; must match the files on disk. Read at start.
@@ -146,6 +151,8 @@ impl Default for StoreConfig {
             max_transfer_count_on_message_in_disk: 8,
             access_message_in_memory_max_ratio: 40,
             max_filter_message_size: 16_000,
+            enable_lmq: false,
+            enable_multi_dispatch: false,
             message_index_enable: true,
             max_hash_slot_num: 5_000_000,
             max_index_num: 20_000_000,

@@ -17,6 +17,7 @@ use shared::Shared;
 
 mod ahead;
 mod answer;
+mod batch_queues;
 mod build;
 mod clean;
 mod commit_log;
@@ -46,6 +47,7 @@ mod wake;
 pub use answer::{
     AppendError, Appended, Boundary, Durability, Entries, GetStatus, Got, Queried, QueueEntry, StoreFigures,
 };
+pub use build::LIGHT_QUEUE_PREFIX;
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
 pub use filter::MessageFilter;
@@ -273,6 +275,9 @@ impl MessageStore {
 
     /// Smallest queue offset, 0 for an unknown queue.
     pub fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        if let Some(batches) = self.shared.batches.find(topic, queue_id) {
+            return batches.min();
+        }
         self.shared
             .queues
             .find(topic, queue_id)
@@ -281,6 +286,9 @@ impl MessageStore {
 
     /// Offset behind the last entry that consumers may see, 0 for an unknown queue.
     pub fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        if let Some(batches) = self.shared.batches.find(topic, queue_id) {
+            return batches.max();
+        }
         self.shared
             .queues
             .find(topic, queue_id)
@@ -289,6 +297,9 @@ impl MessageStore {
 
     /// The queue offset the next append will get.
     pub fn next_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        if let Some(batches) = self.shared.batches.find(topic, queue_id) {
+            return batches.max();
+        }
         self.shared
             .queues
             .find(topic, queue_id)
@@ -330,6 +341,7 @@ impl MessageStore {
     pub fn delete_topic(&self, topic: &str) -> Result<(), Error> {
         let end = self.shared.log.segments().end();
         self.shared.deleted.add(topic, end as i64)?;
+        self.shared.batches.delete(topic)?;
         self.shared.queues.delete(topic)
     }
 

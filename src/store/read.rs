@@ -2,20 +2,22 @@
 
 use bytes::Bytes;
 
+use super::batch_queues::BatchQueue;
+use super::build::LIGHT_QUEUE_PREFIX;
 use super::consume_queue::{ConsumeQueue, partition_point};
 use super::format::consume_queue::{Entry, LEN, entries};
+use super::format::consume_queue_ext;
 use super::segments::LogBytes;
 use super::shared::Shared;
 use super::{Boundary, Entries, GetStatus, Got, MessageFilter, Queried, QueueEntry, StoreFigures, disk};
 use crate::protocol::message::{MessageView, Peek, peek};
+use crate::protocol::model::tags_code;
+use crate::protocol::properties::names;
 
 /// Most bytes of one answer, whatever is asked for.
 const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// Least bytes of one answer that a caller may ask for, as in Java.
 const LEAST_BYTES: usize = 100;
-
-/// Topics of light message queues.
-const LMQ_PREFIX: &str = "%LMQ%";
 
 /// Cuts records out of one window of the log after the other.
 struct Cutter<'a, L> {
@@ -55,7 +57,7 @@ fn is_sound(queue: &ConsumeQueue, offset: i64, record: &[u8]) -> bool {
         Ok(view) => {
             // Queues of many light topics point to the record of the one topic it was sent to.
             let is_here = view.topic() == name.topic && view.queue_id() == name.queue_id;
-            if is_here || name.topic.starts_with(LMQ_PREFIX) {
+            if is_here || name.topic.starts_with(LIGHT_QUEUE_PREFIX) {
                 return true;
             }
             format!("it is of {}@{}", view.topic(), view.queue_id())
@@ -70,6 +72,14 @@ fn is_sound(queue: &ConsumeQueue, offset: i64, record: &[u8]) -> bool {
     false
 }
 
+/// The tag code of a record by its own properties.
+fn own_code(record: &[u8]) -> i64 {
+    MessageView::parse(record)
+        .ok()
+        .and_then(|view| view.properties().get(names::TAGS).map(tags_code))
+        .unwrap_or(0)
+}
+
 impl Shared {
     /// See [`super::MessageStore::get`].
     pub fn get(
@@ -81,6 +91,9 @@ impl Shared {
         max_bytes: usize,
         filter: &dyn MessageFilter,
     ) -> Got {
+        if let Some(batches) = self.batches.find(topic, queue_id) {
+            return self.get_batches(&batches, offset, max_count, max_bytes, filter);
+        }
         let queue = self.queues.find(topic, queue_id);
         let (min, max) = queue.as_ref().map_or((0, 0), |queue| {
             let max = queue.max();
@@ -107,6 +120,84 @@ impl Shared {
                 filter,
             ),
         }
+    }
+
+    /// As [`Self::get`], of a batch queue: whole records of several messages, from the one that holds the offset on.
+    fn get_batches(
+        &self,
+        queue: &BatchQueue,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn MessageFilter,
+    ) -> Got {
+        let (min, max) = (queue.min(), queue.max());
+        let mut got = Got {
+            status: GetStatus::NoMatchedMessage,
+            next_offset: offset,
+            min_offset: min,
+            max_offset: max,
+            records: Vec::new(),
+        };
+        (got.status, got.next_offset) = match offset {
+            _ if max == 0 => (GetStatus::NoMessageInQueue, 0),
+            offset if offset < min => (GetStatus::OffsetTooSmall, min),
+            offset if offset == max => (GetStatus::OffsetOverflowOne, offset),
+            offset if offset > max => (GetStatus::OffsetOverflowBadly, max),
+            offset => (GetStatus::NoMatchedMessage, offset),
+        };
+        if got.status != GetStatus::NoMatchedMessage {
+            return got;
+        }
+        let config = self.config.load();
+        let log_end = self.log.segments().end() as i64;
+        let hot = self.hot_bytes();
+        let (mut bytes, mut messages) = (0usize, 0usize);
+        for entry in queue.run(offset) {
+            let size = usize::try_from(entry.size).unwrap_or(0);
+            let holds = usize::try_from(entry.batch_size).unwrap_or(0);
+            let in_memory = log_end.saturating_sub(entry.offset) <= hot;
+            let (most_bytes, most_count) = if in_memory {
+                (
+                    config.max_transfer_bytes_on_message_in_memory,
+                    config.max_transfer_count_on_message_in_memory,
+                )
+            } else {
+                (
+                    config.max_transfer_bytes_on_message_in_disk,
+                    config.max_transfer_count_on_message_in_disk,
+                )
+            };
+            let full = messages + holds > max_count || messages >= most_count;
+            if bytes > 0 && (full || bytes + size > max_bytes.clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes))
+            {
+                break;
+            }
+            got.next_offset = entry.end_offset();
+            if !filter.passes_code(entry.tags_code) {
+                continue;
+            }
+            match self.log.record(entry.offset, Some(entry.size)) {
+                Some(record)
+                    if !self.log.is_own(entry.offset) && MessageView::parse_checked(&record).is_err() =>
+                {
+                    tracing::error!(
+                        "the record at {} of a batch queue is damaged; it is not handed out",
+                        entry.offset
+                    );
+                }
+                Some(record) if filter.passes_record(&record) => {
+                    bytes += record.len();
+                    messages += holds;
+                    got.records.push(record);
+                    got.status = GetStatus::Found;
+                }
+                Some(_) => {}
+                None if bytes == 0 => got.status = GetStatus::MessageWasRemoving,
+                None => {}
+            }
+        }
+        got
     }
 
     /// Takes records from `got.next_offset` on, from one segment of the queue, until a limit is reached.
@@ -169,12 +260,22 @@ impl Shared {
                 }
             }
             got.next_offset += 1;
-            if is_blank || entry.offset() < gone_below || !filter.passes_code(entry.tags_code()) {
+            // With Java's queue extension the code stands elsewhere; the record's own tag tells as well.
+            let elsewhere = consume_queue_ext::address(entry.tags_code()).is_some();
+            if is_blank
+                || entry.offset() < gone_below
+                || !(elsewhere || filter.passes_code(entry.tags_code()))
+            {
                 continue;
             }
             let at = got.next_offset - 1;
             let record = cutter.record(entry.to_entry());
             match record.filter(|record| self.log.is_own(entry.offset()) || is_sound(queue, at, record)) {
+                Some(record) if elsewhere && !filter.passes_code(own_code(&record)) => {
+                    if bytes == 0 {
+                        got.status = GetStatus::NoMatchedMessage;
+                    }
+                }
                 Some(record) if !filter.passes_record(&record) => {
                     if bytes == 0 {
                         got.status = GetStatus::NoMatchedMessage;
@@ -248,12 +349,15 @@ impl Shared {
 
     /// See [`super::MessageStore::in_memory`].
     pub fn in_memory(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
-        self.queues
-            .find(topic, queue_id)
-            .and_then(|queue| queue.entry(offset))
-            .is_some_and(|entry| {
-                (self.log.segments().end() as i64).saturating_sub(entry.offset) <= self.hot_bytes()
-            })
+        let at = match self.batches.find(topic, queue_id) {
+            Some(batches) => batches.holding(offset).map(|entry| entry.offset),
+            None => self
+                .queues
+                .find(topic, queue_id)
+                .and_then(|queue| queue.entry(offset))
+                .map(|entry| entry.offset),
+        };
+        at.is_some_and(|at| (self.log.segments().end() as i64).saturating_sub(at) <= self.hot_bytes())
     }
 
     fn entry_time(&self, entry: Entry) -> Option<i64> {
@@ -266,6 +370,9 @@ impl Shared {
 
     /// See [`super::MessageStore::store_time`].
     pub fn store_time(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        if let Some(batches) = self.batches.find(topic, queue_id) {
+            return batches.holding(offset).map_or(-1, |entry| entry.store_time);
+        }
         self.queues
             .find(topic, queue_id)
             .and_then(|queue| queue.entry(offset))
@@ -275,6 +382,14 @@ impl Shared {
 
     /// See [`super::MessageStore::offset_by_time`].
     pub fn offset_by_time(&self, topic: &str, queue_id: i32, time_ms: i64, boundary: Boundary) -> i64 {
+        if let Some(batches) = self.batches.find(topic, queue_id) {
+            return match boundary {
+                Boundary::Lower => batches.offset_by_time(|time| time < time_ms),
+                Boundary::Upper => {
+                    (batches.offset_by_time(|time| time <= time_ms) - 1).clamp(batches.min(), batches.max())
+                }
+            };
+        }
         let Some(queue) = self.queues.find(topic, queue_id) else {
             return 0;
         };

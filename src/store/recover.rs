@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::batch_queues::BatchQueues;
 use super::build::Dispatch;
 use super::commit_log::CommitLog;
 use super::consume_queue::clear_tail;
@@ -64,10 +65,13 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         .unwrap_or(0);
     let queues = prepare_queues(&config, queues, &deleted, files.is_empty())?;
     let (index, missing_from) = prepare_index(&config, loaded_index, abnormal, start, files.is_empty())?;
+    let batches = BatchQueues::load(&root)?;
     let mut full_index = Vec::new();
     let delays = config.delay_levels();
     let mut dispatch = Dispatch {
         queues: &queues,
+        batches: &batches,
+        light_queues: config.enable_multi_dispatch,
         index: config.message_index_enable.then_some(&index),
         delays: &delays,
         deleted: &deleted,
@@ -98,6 +102,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         queue.correct_min(log_start as i64)?;
         queue.let_go(true);
     }
+    batches.fit(log_start as i64, walked.end as i64);
     let index = cut_index(index, &config, walked.end as i64)?;
     if abnormal {
         // What a killed process wrote may be in the page cache only; from here on it counts as flushed.
@@ -123,6 +128,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         config,
         log,
         queues,
+        batches,
         index,
         deleted,
         checkpoint,

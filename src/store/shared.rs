@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use super::batch_queues::BatchQueues;
 use super::build::Build;
 use super::commit_log::CommitLog;
 use super::deleted::DeletedTopics;
@@ -27,6 +28,7 @@ pub struct Shared {
     pub(super) stop: Stop,
     pub(super) log: CommitLog,
     pub(super) queues: ConsumeQueues,
+    pub(super) batches: BatchQueues,
     pub(super) index: Index,
     pub(super) deleted: DeletedTopics,
     pub(super) checkpoint: CheckpointFile,
@@ -48,6 +50,7 @@ pub struct Parts {
     pub config: StoreConfig,
     pub log: CommitLog,
     pub queues: ConsumeQueues,
+    pub batches: BatchQueues,
     pub index: Index,
     pub deleted: DeletedTopics,
     pub checkpoint: CheckpointFile,
@@ -66,6 +69,7 @@ impl Shared {
             stop: Stop::default(),
             log: parts.log,
             queues: parts.queues,
+            batches: parts.batches,
             index: parts.index,
             deleted: parts.deleted,
             checkpoint: parts.checkpoint,

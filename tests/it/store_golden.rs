@@ -8,19 +8,19 @@ use std::sync::Arc;
 use rmq::protocol::message::MessageView;
 use rmq::store::cursor::{Found, MessageCursor, QueueCursor};
 use rmq::store::reader::{QueueName, StoreReader};
-use rmq::store::{MessageStore, StoreConfig};
+use rmq::store::{Boundary, MessageStore, StoreConfig};
 use serde_json::Value;
 
 use crate::store_life::{message, settled};
 
-struct Golden {
+pub struct Golden {
     _dir: tempfile::TempDir,
     root: PathBuf,
     expect: Value,
 }
 
 impl Golden {
-    fn unpack(name: &str) -> Self {
+    pub fn unpack(name: &str) -> Self {
         let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/stores");
         let read = |suffix: &str| {
             let path = stores.join(format!("{name}.{suffix}"));
@@ -43,7 +43,7 @@ impl Golden {
         }
     }
 
-    fn config(&self) -> StoreConfig {
+    pub fn config(&self) -> StoreConfig {
         let number = |key: &str| {
             self.expect["config"][key]
                 .as_str()
@@ -319,4 +319,72 @@ fn one_missing_or_short_queue_stays_so_after_a_clean_stop() {
 #[test]
 fn queues_that_reach_beyond_the_log_are_cut() {
     check_and_go_on("dirty-cq-beyond");
+}
+
+/// Batch queues, light queues and the queue extension, as Java reads them.
+fn check_features(golden: &Golden, store: &MessageStore) {
+    settled(store);
+    for (name, queue) in golden.queues() {
+        let (topic, id) = (name.topic.as_str(), name.queue_id);
+        assert_eq!(store.min_offset(topic, id), int(&queue["minOffset"]), "{name:?}");
+        assert_eq!(store.max_offset(topic, id), int(&queue["maxOffset"]), "{name:?}");
+    }
+    for got in golden.expect["getMessage"].as_array().unwrap() {
+        let (topic, id) = (got["topic"].as_str().unwrap(), int(&got["queueId"]) as i32);
+        let count = int(&got["maxMsgNums"]) as usize;
+        let ours = store.get(topic, id, int(&got["offset"]), count, 128 << 20, &|_| true);
+        assert_eq!(ours.status.name(), got["status"].as_str().unwrap(), "{got}");
+        assert_eq!(ours.next_offset, int(&got["nextBeginOffset"]), "{got}");
+        let messages = |record: &bytes::Bytes| {
+            let view = MessageView::parse(record).unwrap();
+            view.properties()
+                .get("INNER_NUM")
+                .map_or(1, |n| n.parse::<i64>().unwrap())
+        };
+        let count: i64 = ours.records.iter().map(messages).sum();
+        assert_eq!(count, int(&got["messageCount"]), "{got}");
+        let bytes: usize = ours.records.iter().map(bytes::Bytes::len).sum();
+        assert_eq!(bytes as i64, int(&got["bufferTotalSize"]), "{got}");
+    }
+}
+
+#[test]
+fn features_of_java_stores_are_served() {
+    let golden = Golden::unpack("features");
+    let store = golden.open();
+    check_features(&golden, &store);
+    let first = store.store_time("g_bcq", 0, 0);
+    assert!(first > 0);
+    assert_eq!(store.offset_by_time("g_bcq", 0, first, Boundary::Lower), 0);
+    assert_eq!(store.offset_by_time("g_bcq", 0, i64::MAX, Boundary::Lower), 61);
+    store.close().unwrap();
+    let store = golden.open();
+    check_features(&golden, &store);
+    store.close().unwrap();
+}
+
+#[test]
+fn lost_batch_and_light_queues_are_made_again_from_the_log() {
+    let golden = Golden::unpack("features");
+    std::fs::remove_dir_all(golden.root.join("batchconsumequeue")).unwrap();
+    std::fs::remove_dir_all(golden.root.join("consumequeue")).unwrap();
+    std::fs::write(golden.root.join("abort"), "1").unwrap();
+    let config = StoreConfig {
+        enable_multi_dispatch: true,
+        ..golden.config()
+    };
+    let store = MessageStore::open(config.clone()).unwrap();
+    settled(&store);
+    for (name, queue) in golden.queues() {
+        let (topic, id) = (name.topic.as_str(), name.queue_id);
+        assert_eq!(store.max_offset(topic, id), int(&queue["maxOffset"]), "{name:?}");
+        let all = store.get(topic, id, 0, 100, 128 << 20, &|_| true);
+        assert_eq!((all.status.name(), all.min_offset), ("FOUND", 0), "{name:?}");
+    }
+    store.close().unwrap();
+    let store = MessageStore::open(config).unwrap();
+    settled(&store);
+    assert_eq!(store.max_offset("g_bcq", 0), 61, "after a clean stop");
+    store.close().unwrap();
+    assert!(!golden.root.join("consumequeue/g_bcq").exists());
 }

@@ -152,3 +152,122 @@ async fn oneway_requests_are_never_answered() {
     assert_eq!(SendMessageV2::CODE, 310);
     broker.stop().await;
 }
+
+/// Whatever request a bad name or number comes with: nothing is made under it, and nothing else changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_makes_anything_of_bad_names_and_numbers() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 2).await;
+    client.send("t", 0, "", "x").await;
+    client.await_max("t", 0, 1).await;
+    client.heartbeat("c", "g", "t", "*").await;
+    let tables = async || {
+        let topics = client.ok(GetAllTopicConfig, ()).await.1.value;
+        let groups = client.ok(GetAllSubscriptiongroupConfig, ()).await.1.value;
+        let offsets = client.ok(GetAllConsumerOffset, ()).await.1.value;
+        (
+            topics.topic_config_table.into_keys().collect::<Vec<_>>(),
+            groups.subscription_group_table.into_keys().collect::<Vec<_>>(),
+            offsets.offset_table,
+        )
+    };
+    let before = tables().await;
+    const NAMES: [&str; 16] = [
+        "topic",
+        "group",
+        "consumerGroup",
+        "groupName",
+        "producerGroup",
+        "srcGroup",
+        "destGroup",
+        "compareGroup",
+        "a",
+        "b",
+        "c",
+        "clientId",
+        "clientID",
+        "key",
+        "statsKey",
+        "originTopic",
+    ];
+    const NUMBERS: [&str; 14] = [
+        "queueId",
+        "e",
+        "offset",
+        "queueOffset",
+        "commitOffset",
+        "maxMsgNums",
+        "maxNum",
+        "count",
+        "index",
+        "timestamp",
+        "delayLevel",
+        "readQueueNums",
+        "writeQueueNums",
+        "perm",
+    ];
+    for route in rmq::broker::dispatch::ROUTES {
+        if route.code == UpdateBrokerConfig::CODE {
+            continue;
+        }
+        for (name, number) in [
+            ("../../evil", "-1"),
+            ("a/b", "-2147483648"),
+            ("..", "2147483647"),
+            ("%RETRY%../x", "-9223372036854775808"),
+            ("", "9223372036854775807"),
+        ] {
+            let fields = NAMES.map(|field| (field, name));
+            let fields: Fields = fields
+                .into_iter()
+                .chain(NUMBERS.map(|field| (field, number)))
+                .collect();
+            for body in [
+                String::new(),
+                format!(
+                    "{{\"groupName\":\"{name}\",\"topicName\":\"{name}\",\"consumerGroup\":\"{name}\",\"clientID\":\"c\",\
+                     \"topicConfigList\":[{{\"topicName\":\"{name}\",\"readQueueNums\":{number}}}],\
+                     \"groupConfigList\":[{{\"groupName\":\"{name}\"}}],\
+                     \"consumerDataSet\":[{{\"groupName\":\"{name}\",\"subscriptionDataSet\":[{{\"topic\":\"{name}\"}}]}}],\
+                     \"mqSet\":[{{\"topic\":\"{name}\",\"brokerName\":\"b\",\"queueId\":{number}}}]}}"
+                ),
+            ] {
+                let mut frame = Frame::request(route.code, fields.clone());
+                frame.body = body.into();
+                client.ask_frame(frame).await;
+            }
+        }
+    }
+    let after = tables().await;
+    assert_eq!(after, before);
+    client.send("t", 0, "", "y").await;
+    client.await_max("t", 0, 2).await;
+    assert_eq!(bodies(&client.pull(pull("t", 0, 0, "*")).await), ["x", "y"]);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_put_nothing_into_the_brokers_books() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    for topic in [
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "rmq_sys_wheel_timer",
+        "rmq_sys_REVIVE_LOG_DefaultCluster",
+    ] {
+        assert_eq!(
+            client.refused(message(topic, 0), "x".into()).await,
+            (
+                codes::NO_PERMISSION,
+                format!("Sending message to topic[{topic}] is forbidden.")
+            )
+        );
+    }
+    broker.stop().await;
+}

@@ -488,3 +488,52 @@ async fn a_killed_client_keeps_its_locks_for_the_lease() {
     assert_eq!(locked(&again, "a").await, 1, "back on another connection");
     broker.stop().await;
 }
+
+/// A Java store with batch queues, light queues and a queue extension serves its messages over the wire.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_java_store_with_unusual_queues_is_served() {
+    let golden = crate::store_golden::Golden::unpack("features");
+    let store = rmq::store::StoreConfig {
+        enable_lmq: true,
+        ..golden.config()
+    };
+    let broker = rmq::broker::Broker::start(loopback(), store).await.unwrap();
+    let client = Client::new(&broker.addr().to_string()).await;
+    let batches = client.pull(pull("g_bcq", 0, 0, "*")).await;
+    let header: PullMessageReply = batches.header();
+    assert_eq!((batches.code, header.next_begin_offset), (0, Some(23)));
+    assert_eq!(batches.body.len(), 6197);
+    let light = client.pull(pull("%LMQ%one", 0, 4, "*")).await;
+    assert_eq!((light.code, bodies(&light).len()), (0, 4));
+    assert_eq!(
+        client.pull(pull("%LMQ%none", 0, 0, "*")).await.code,
+        codes::TOPIC_NOT_EXIST
+    );
+    let all = client.pull(pull("g_ext", 0, 0, "*")).await;
+    let tags: Vec<String> = rmq::protocol::message::records(&all.body)
+        .map(|record| {
+            record
+                .unwrap()
+                .properties()
+                .get("TAGS")
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    let tag = tags.iter().find(|tag| !tag.is_empty()).unwrap();
+    let some = client.pull(pull("g_ext", 0, 0, tag)).await;
+    let wanted = tags.iter().filter(|t| *t == tag).count();
+    assert!(wanted < tags.len());
+    let got: Vec<String> = rmq::protocol::message::records(&some.body)
+        .map(|record| {
+            record
+                .unwrap()
+                .properties()
+                .get("TAGS")
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    assert!(got.len() >= wanted && got.iter().all(|t| t == tag), "{got:?}");
+    broker.stop().await.unwrap();
+}

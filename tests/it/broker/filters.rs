@@ -143,6 +143,8 @@ async fn a_held_pull_passes_over_what_its_selector_drops() {
     };
     let mut waiting = Box::pin(consumer.pull(header));
     assert!(futures_util::poll!(&mut waiting).is_pending());
+    // Requests of a connection are begun in order: behind this answer the pull is held.
+    consumer.topic("TBW102").await;
     put(&producer, "t", "a=1", "no").await;
     producer.await_max("t", 0, 1).await;
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;

@@ -11,5 +11,6 @@ mod register;
 mod reply;
 mod retry;
 mod send;
+mod statistics;
 mod support;
 mod transactions;
