@@ -150,7 +150,7 @@ pub async fn ha_status(
 ) -> Handled<GetBrokerHaStatus> {
     let body = HaRuntimeInfo {
         master: true,
-        master_commit_log_max_offset: broker.store.figures().max_offset,
+        master_commit_log_max_offset: broker.store.log_end(),
         ..HaRuntimeInfo::default()
     };
     Ok(Answer::ok((), Json::new(body)))

@@ -25,6 +25,12 @@ pub async fn topic_stats(
     header: GetTopicStatsInfo,
     (): (),
 ) -> Handled<GetTopicStatsInfo> {
+    let owner = broker.clone();
+    broker.look_up(move || topic_stats_now(&owner, header)).await?
+}
+
+/// May wait for the disk.
+fn topic_stats_now(broker: &Broker, header: GetTopicStatsInfo) -> Handled<GetTopicStatsInfo> {
     let topic = header.topic.as_str();
     let config = broker.known_topic(topic)?;
     let mut body = TopicStatsTable {
@@ -55,6 +61,12 @@ pub async fn consume_stats(
     header: GetConsumeStats,
     (): (),
 ) -> Handled<GetConsumeStats> {
+    let owner = broker.clone();
+    broker.look_up(move || consume_stats_now(&owner, header)).await?
+}
+
+/// May wait for the disk.
+fn consume_stats_now(broker: &Broker, header: GetConsumeStats) -> Handled<GetConsumeStats> {
     let group = header.consumer_group.as_str();
     let listed: BTreeSet<String> = header
         .topic_list
@@ -95,6 +107,17 @@ pub async fn broker_consume_stats(
     header: GetBrokerConsumeStats,
     (): (),
 ) -> Handled<GetBrokerConsumeStats> {
+    let owner = broker.clone();
+    broker
+        .look_up(move || broker_consume_stats_now(&owner, header))
+        .await?
+}
+
+/// May wait for the disk.
+fn broker_consume_stats_now(
+    broker: &Broker,
+    header: GetBrokerConsumeStats,
+) -> Handled<GetBrokerConsumeStats> {
     let mut body = ConsumeStatsList {
         broker_addr: Some(broker.addr.clone()),
         ..ConsumeStatsList::default()
@@ -121,7 +144,6 @@ pub async fn broker_consume_stats(
             stats.push(one);
         }
         body.consume_stats_list.push(BTreeMap::from([(group, stats)]));
-        tokio::task::yield_now().await;
     }
     Ok(Answer::ok((), Json::new(body)))
 }
@@ -133,6 +155,12 @@ pub async fn time_span(
     header: QueryConsumeTimeSpan,
     (): (),
 ) -> Handled<QueryConsumeTimeSpan> {
+    let owner = broker.clone();
+    broker.look_up(move || time_span_now(&owner, header)).await?
+}
+
+/// May wait for the disk.
+fn time_span_now(broker: &Broker, header: QueryConsumeTimeSpan) -> Handled<QueryConsumeTimeSpan> {
     let (topic, group) = (header.topic.as_str(), header.group.as_str());
     let config = broker.known_topic(topic)?;
     let mut body = QueryConsumeTimeSpanAnswer::default();
@@ -229,7 +257,8 @@ impl Broker {
         self.clients.subscription_count(group) == 0 || self.clients.subscription(group, topic).is_some()
     }
 
-    /// End of a queue, how far the group committed and pulled, and the time of the last message consumed.
+    /// End of a queue, how far the group committed and pulled, and the time of the last message consumed. May wait
+    /// for the disk.
     fn places(&self, group: &str, topic: &str, queue_id: i32) -> OffsetWrapper {
         let consumer_offset = self.offsets.committed(group, topic, queue_id).unwrap_or(0).max(0);
         let last_timestamp = if consumer_offset > 0 {

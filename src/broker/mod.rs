@@ -23,6 +23,7 @@ use crate::remoting::{Peer, Reply, Service, listen::Listener, routes};
 use crate::store::{self, MessageStore, StoreConfig};
 
 mod admin;
+mod aside;
 mod attributes;
 mod cleanup;
 mod client_requests;
@@ -125,6 +126,7 @@ pub struct Broker {
     locks: locks::QueueLocks,
     stats: stats::Stats,
     transactions: transactions::Transactions,
+    aside: aside::Aside,
     registrar: register::Registrar,
     unique_keys: UniqueKeys,
     utc_offset_s: i32,
@@ -242,6 +244,7 @@ impl Broker {
             locks: locks::QueueLocks::default(),
             stats: stats::Stats::default(),
             transactions: transactions::Transactions::new(&store),
+            aside: aside::Aside::default(),
             registrar: register::Registrar::new(),
             unique_keys: UniqueKeys::new(store_host.ip(), std::process::id(), boot_ms as i32),
             utc_offset_s: jiff::tz::TimeZone::system()

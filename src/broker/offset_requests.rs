@@ -38,7 +38,9 @@ pub async fn query(
     // miss it.
     let on_its_way =
         broker.store.max_offset(topic, queue_id) == 0 && broker.store.next_offset(topic, queue_id) > 0;
-    if young && (on_its_way || broker.store.in_memory(topic, queue_id, 0)) {
+    let (store, of_topic) = (broker.store.clone(), topic.to_owned());
+    let is_recent = move || store.in_memory(&of_topic, queue_id, 0);
+    if young && (on_its_way || broker.look_up(is_recent).await?) {
         return Ok(Answer::ok(OffsetReply { offset: 0 }, ()));
     }
     unknown("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
@@ -107,9 +109,10 @@ pub async fn by_time(
         WireBoundary::Lower => Boundary::Lower,
         WireBoundary::Upper => Boundary::Upper,
     };
-    let offset = broker
-        .store
-        .offset_by_time(&header.topic, header.queue_id, header.timestamp, boundary);
+    let store = broker.store.clone();
+    // Halving the queue looks at records all over the log.
+    let search = move || store.offset_by_time(&header.topic, header.queue_id, header.timestamp, boundary);
+    let offset = broker.look_up(search).await?;
     Ok(Answer::ok(OffsetReply { offset }, ()))
 }
 
@@ -136,7 +139,9 @@ pub async fn earliest_time(
     header: GetEarliestMsgStoretime,
     (): (),
 ) -> Handled<GetEarliestMsgStoretime> {
-    let timestamp = broker.earliest_time(&header.topic, header.queue_id);
+    let owner = broker.clone();
+    let look = move || owner.earliest_time(&header.topic, header.queue_id);
+    let timestamp = broker.look_up(look).await?;
     Ok(Answer::ok(TimestampReply { timestamp }, ()))
 }
 
@@ -147,9 +152,16 @@ pub async fn reset(
     header: InvokeBrokerToResetOffset,
     (): (),
 ) -> Handled<InvokeBrokerToResetOffset> {
+    // Each queue is halved for the time.
+    let owner = broker.clone();
     if !broker.config().use_server_side_reset_offset {
-        return broker.reset_online(peer, header);
+        let peer = peer.clone();
+        return broker.look_up(move || owner.reset_online(&peer, header)).await?;
     }
+    broker.look_up(move || reset_now(&owner, &header)).await?
+}
+
+fn reset_now(broker: &Broker, header: &InvokeBrokerToResetOffset) -> Handled<InvokeBrokerToResetOffset> {
     let (group, topic) = (header.group.as_str(), header.topic.as_str());
     let Some(config) = broker.topics.get(topic) else {
         return Err(Refusal::new(
@@ -264,7 +276,7 @@ pub async fn clone_group(
 }
 
 impl Broker {
-    /// The first message of a queue at or behind a time, its end for a negative one.
+    /// The first message of a queue at or behind a time, its end for a negative one. May wait for the disk.
     pub(super) fn offset_at_time(&self, topic: &str, queue_id: i32, time_ms: i64) -> i64 {
         if time_ms < 0 {
             return self.store.max_offset(topic, queue_id);
@@ -273,7 +285,7 @@ impl Broker {
             .offset_by_time(topic, queue_id, time_ms, Boundary::Lower)
     }
 
-    /// Store time of a queue's first message, -1 when there is none.
+    /// Store time of a queue's first message, -1 when there is none. May wait for the disk.
     pub(super) fn earliest_time(&self, topic: &str, queue_id: i32) -> i64 {
         let first = self.store.min_offset(topic, queue_id);
         self.store.store_time(topic, queue_id, first)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::aside::Read;
 use super::clients::Subscription;
 use super::groups::{TOOLS_GROUP, is_system_group};
 use super::stats::Named;
@@ -13,7 +14,7 @@ use crate::protocol::model::{MASTER_ID, Perm};
 use crate::protocol::requests::{LitePullMessage, PullMessage, PullMessageReply};
 use crate::protocol::{Records, Request, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-use crate::store::{GetStatus, Got, LIGHT_QUEUE_PREFIX};
+use crate::store::{GetStatus, Got, LIGHT_QUEUE_PREFIX, MessageFilter};
 
 /// Who forbids a pull, as the answer's `forbiddenType` tells.
 mod forbidden {
@@ -28,8 +29,6 @@ mod forbidden {
 const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 /// Pause before a held pull looks for the successor of a deleted queue.
 const GONE_PAUSE: Duration = Duration::from_millis(100);
-/// A reader this many messages behind the end may have to wait for the disk.
-const FAR_BEHIND: i64 = 10_000;
 
 /// 11
 pub async fn pull_message(
@@ -98,6 +97,19 @@ impl<R: Request<Reply = PullMessageReply, ReplyBody = Records>> From<No> for Han
     }
 }
 
+/// What a subscription selects, for a read that may outlive the request.
+struct Chosen(Arc<Subscription>);
+
+impl MessageFilter for Chosen {
+    fn passes_code(&self, code: i64) -> bool {
+        self.0.filter.passes_code(code)
+    }
+
+    fn passes_record(&self, record: &[u8]) -> bool {
+        self.0.filter.passes_record(record)
+    }
+}
+
 /// What the checks found.
 struct Allowed {
     group: Arc<SubscriptionGroupConfig>,
@@ -140,7 +152,7 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
         }
         bell.borrow_and_update();
         let started = Instant::now();
-        let mut got = broker.read(&header, offset, &allowed.subscription);
+        let mut got = broker.read(&header, offset, &allowed.subscription).await?;
         let dropped = got.status == GetStatus::NoMatchedMessage;
         let nothing = code_of(got.status, header.queue_offset) == codes::PULL_NOT_FOUND;
         if over || !(nothing || (held && dropped)) {
@@ -327,27 +339,24 @@ impl Broker {
         Some(Instant::now() + Duration::from_millis(millis).min(LONGEST_HOLD))
     }
 
-    /// Reads what passes the filter. A read that may have to wait for the disk moves the other tasks of its thread
-    /// away first.
-    fn read(&self, header: &PullMessage, offset: i64, subscription: &Subscription) -> Got {
-        let (topic, queue_id) = (header.topic.as_str(), header.queue_id);
-        let most = usize::try_from(header.max_msg_nums).unwrap_or(0).max(1);
-        let read = || {
-            self.store
-                .get_filtered(topic, queue_id, offset, most, usize::MAX, &subscription.filter)
-        };
+    /// Reads what passes the filter.
+    async fn read(
+        &self,
+        header: &PullMessage,
+        offset: i64,
+        subscription: &Arc<Subscription>,
+    ) -> Result<Got, Refusal> {
         let started = Instant::now();
-        let far = self.store.max_offset(topic, queue_id).saturating_sub(offset) > FAR_BEHIND
-            && !self.store.in_memory(topic, queue_id, offset);
-        let may_move =
-            tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-        let got = if far && may_move {
-            tokio::task::block_in_place(read)
-        } else {
-            read()
+        let read = Read {
+            topic: header.topic.clone(),
+            queue_id: header.queue_id,
+            offset,
+            most: usize::try_from(header.max_msg_nums).unwrap_or(0).max(1),
+            filter: Chosen(Arc::clone(subscription)),
         };
+        let got = self.read_queue(read).await?;
         self.stats.get_took(started.elapsed());
-        got
+        Ok(got)
     }
 
     fn answer_pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(

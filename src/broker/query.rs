@@ -13,6 +13,7 @@ use crate::protocol::properties::names;
 use crate::protocol::requests::{QueryConsumeQueue, QueryMessage, QueryMessageReply, ViewMessageById};
 use crate::protocol::{Json, Records, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::store::{MessageStore, touch};
 
 /// Most messages a query answers (Java's `maxMsgsNumBatch`), and what a query by unique key asks for.
 const MOST: i32 = 64;
@@ -36,10 +37,12 @@ pub async fn by_key(broker: &Arc<Broker>, _: &Peer, header: QueryMessage, (): ()
         ..
     } = header;
     // The index may be cold, and a long chain touches many pages.
-    let query = move || store.query(&topic, &key, most as usize, begin_timestamp, end_timestamp);
-    let found = tokio::task::spawn_blocking(query)
-        .await
-        .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, format!("the query was aborted: {e}")))?;
+    let query = move || {
+        let found = store.query(&topic, &key, most as usize, begin_timestamp, end_timestamp);
+        found.records.iter().for_each(|record| touch(record));
+        found
+    };
+    let found = broker.look_up(query).await?;
     let header = QueryMessageReply {
         index_last_update_timestamp: found.index_last_update_timestamp,
         index_last_update_phyoffset: found.index_last_update_offset,
@@ -62,6 +65,7 @@ pub async fn by_offset(
     header: ViewMessageById,
     (): (),
 ) -> Handled<ViewMessageById> {
+    broker.warm_record(header.offset).await?;
     let record = broker.store.record_at(header.offset).ok_or_else(|| {
         let remark = format!("can not find message by the offset, {}", header.offset);
         Refusal::new(codes::SYSTEM_ERROR, remark)
@@ -105,15 +109,30 @@ pub async fn consume_queue(
         });
     }
     let end = index.saturating_add(i64::from(count.clamp(0, MOST_ENTRIES)));
-    let mut next = index;
-    while next < end.min(body.max_queue_index) {
+    let (store, end) = (broker.store.clone(), end.min(body.max_queue_index));
+    body.queue_data = broker
+        .look_up(move || entries(&store, &topic, queue_id, index..end))
+        .await?;
+    Ok(Answer::ok((), Json::new(body)))
+}
+
+/// What the entries of a queue say. May wait for the disk.
+fn entries(
+    store: &MessageStore,
+    topic: &str,
+    queue_id: i32,
+    range: std::ops::Range<i64>,
+) -> Vec<ConsumeQueueData> {
+    let mut data = Vec::new();
+    let mut next = range.start;
+    while next < range.end {
         let tags = RefCell::new(Vec::new());
         let note = |code| {
             tags.borrow_mut().push(code);
             true
         };
-        let most = (end - next) as usize;
-        let got = broker.store.get(&topic, queue_id, next, most, usize::MAX, &note);
+        let most = (range.end - next) as usize;
+        let got = store.get(topic, queue_id, next, most, usize::MAX, &note);
         if got.records.is_empty() || got.next_offset <= next {
             break;
         }
@@ -122,11 +141,11 @@ pub async fn consume_queue(
             // The filter sees every entry it is asked about, records that are gone included: then codes and
             // records do not pair up, and the record's own tag has to do.
             let code = tags.get(i).copied().filter(|_| tags.len() == got.records.len());
-            body.queue_data.extend(entry(record, code));
+            data.extend(entry(record, code));
         }
         next = got.next_offset;
     }
-    Ok(Answer::ok((), Json::new(body)))
+    data
 }
 
 fn entry(record: &Bytes, code: Option<i64>) -> Option<ConsumeQueueData> {

@@ -57,6 +57,7 @@ pub async fn send_back(
     header: ConsumerSendMsgBack,
     (): (),
 ) -> Handled<ConsumerSendMsgBack> {
+    broker.warm_record(header.offset).await?;
     broker.take_back(peer, &header)?;
     Ok(Answer::ok((), ()))
 }

@@ -11,7 +11,7 @@ use rustix::fs::SeekFrom;
 use super::Error;
 use crate::protocol::message::{BLANK_LEN, Fault, MAGIC_BLANK, MessageView, Peek, peek};
 use crate::store::cursor::{DamageKind, Found, MessageCursor, Record};
-use crate::store::segments::{LogBytes, SegmentFile, Segments};
+use crate::store::segments::{self, LogBytes, SegmentFile, Segments};
 
 /// Bytes looked through at once behind damage.
 const PIECE: usize = 1024 * 1024;
@@ -173,6 +173,7 @@ impl Log {
             cursor: MessageCursor::new(&self.segments, from).check_body(check_body),
             check_body,
             newest: i64::MIN,
+            last: None,
             after_gap: false,
             tail: None,
             ended: false,
@@ -318,6 +319,8 @@ impl Log {
     fn look_in(&self, file: &SegmentFile, from: u64, data_end: &mut u64) -> Option<u64> {
         const OVERLAP: u64 = BLANK_LEN as u64 - 1;
         let handle = File::open(&file.path).ok()?;
+        // Pages that were read ahead would count as data, and lead on through the whole file.
+        let _ = rustix::fs::fadvise(&handle, 0, None, rustix::fs::Advice::Random);
         let mut piece = vec![0; PIECE];
         let mut at = from.saturating_sub(file.base);
         while at < file.len {
@@ -333,7 +336,7 @@ impl Log {
                 return None;
             }
             let bytes = &piece[..read];
-            if let Some(last) = bytes.iter().rposition(|&b| b != 0) {
+            if let Some(last) = segments::last_nonzero(bytes) {
                 *data_end = (*data_end).max(file.base + at + last as u64 + 1);
             }
             let found = MAGIC.find_iter(bytes).find_map(|hit| {
@@ -377,7 +380,10 @@ pub struct Walk<'a> {
     log: &'a Log,
     cursor: MessageCursor<&'a Segments>,
     check_body: bool,
+    /// Store time of the newest record before the last gap.
     newest: i64,
+    /// The last record, as long as its time is not looked at.
+    last: Option<u64>,
     after_gap: bool,
     tail: Option<Step>,
     ended: bool,
@@ -393,6 +399,11 @@ impl Walk<'_> {
         let ahead = self.log.look_ahead(at, &kind);
         let is_zeros = kind == DamageKind::Zeros;
         self.after_gap = true;
+        if let Some(last) = self.last.take()
+            && let Ok(record) = self.log.record(last, false)
+        {
+            self.newest = record.view().map_or(i64::MIN, |view| view.store_timestamp());
+        }
         let is_last = ahead.next.is_none();
         let end = ahead.next.unwrap_or(ahead.data_end.max(at));
         let gap = Gap {
@@ -454,11 +465,15 @@ impl Iterator for Walk<'_> {
         match self.cursor.next()? {
             Ok(Found::Filler { at, len }) => Some(Step::Filler { at, len }),
             Ok(Found::Message(record)) => {
-                let time = record.view().map_or(i64::MIN, |view| view.store_timestamp());
-                let stale = self.after_gap && time < self.newest;
+                let mut stale = false;
+                if self.after_gap {
+                    let time = record.view().map_or(i64::MIN, |view| view.store_timestamp());
+                    stale = time < self.newest;
+                    self.after_gap = stale;
+                }
                 if !stale {
-                    self.newest = time;
-                    self.after_gap = false;
+                    // Times do not decrease along a log; that of the last record is looked at when a gap follows.
+                    self.last = Some(record.at);
                 }
                 Some(Step::Message { record, stale })
             }

@@ -39,6 +39,22 @@ impl SegmentsMut {
         (at - segment.base() < self.size).then(|| Arc::clone(segment))
     }
 
+    /// True when reading a range of one segment waits for no disk.
+    pub fn is_resident(&self, at: u64, len: u64) -> bool {
+        self.find(at).is_none_or(|segment| {
+            let from = (at - segment.base()) as usize;
+            segment.is_resident(from, from.saturating_add(len as usize))
+        })
+    }
+
+    /// Orders a range of one segment to be read, as far as it was written.
+    pub fn will_need(&self, at: u64, len: u64) {
+        if let Some(segment) = self.find(at) {
+            let from = (at - segment.base()) as usize;
+            segment.will_need(from, from.saturating_add(len as usize).min(segment.readable()));
+        }
+    }
+
     /// All segments, oldest first.
     pub fn all(&self) -> Arc<Vec<Arc<Segment>>> {
         self.list.load_full()

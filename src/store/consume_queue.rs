@@ -100,6 +100,12 @@ impl Run {
         &bytes[..(self.to - self.from).min(bytes.len())]
     }
 
+    /// True when reading the first `len` bytes waits for no disk.
+    pub fn is_resident(&self, len: usize) -> bool {
+        let to = self.from.saturating_add(len).min(self.to);
+        self.segment.is_resident(self.from, to)
+    }
+
     fn first(&self) -> Option<Entry> {
         Some(EntryView::new(self.bytes().first_chunk()?).to_entry())
     }
@@ -324,16 +330,37 @@ impl ConsumeQueue {
         })
     }
 
-    /// [`Self::run`], telling entries that cannot be read now from those that are not there.
-    pub fn look(&self, offset: i64) -> Result<Option<Run>, Error> {
+    /// The same, if the segment is mapped already.
+    pub fn run_if_mapped(&self, offset: i64) -> Option<Run> {
+        let (at, base, to) = self.span(offset)?;
+        self.used.store(true, Ordering::Relaxed);
+        let files = self.files();
+        let n = files.list.binary_search_by_key(&base, |(b, _)| *b).ok()?;
+        let segment = files.list[n].1.clone()?;
+        Some(Run {
+            segment,
+            from: (at - base) as usize,
+            to: to as usize,
+        })
+    }
+
+    /// Where an entry is, where its segment begins, and how far that is filled.
+    fn span(&self, offset: i64) -> Option<(u64, u64, u64)> {
         let max = self.max();
         if offset < 0 || offset >= max {
-            return Ok(None);
+            return None;
         }
-        self.used.store(true, Ordering::Relaxed);
         let at = offset as u64 * LEN as u64;
         let base = at - at % self.segment_size;
-        let to = (max as u64 * LEN as u64 - base).min(self.segment_size);
+        Some((at, base, (max as u64 * LEN as u64 - base).min(self.segment_size)))
+    }
+
+    /// [`Self::run`], telling entries that cannot be read now from those that are not there.
+    pub fn look(&self, offset: i64) -> Result<Option<Run>, Error> {
+        let Some((at, base, to)) = self.span(offset) else {
+            return Ok(None);
+        };
+        self.used.store(true, Ordering::Relaxed);
         let mut files = self.files();
         let Ok(n) = files.list.binary_search_by_key(&base, |(b, _)| *b) else {
             return Ok(None);

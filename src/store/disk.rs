@@ -67,6 +67,21 @@ fn write_zeros(file: &File, mut at: u64, end: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Place of the last byte that is not zero. Whole pages of zeros are passed over quickly.
+pub fn last_nonzero(bytes: &[u8]) -> Option<usize> {
+    let (pages, rest) = bytes.as_chunks::<4096>();
+    let in_rest = rest
+        .iter()
+        .rposition(|&b| b != 0)
+        .map(|n| bytes.len() - rest.len() + n);
+    in_rest.or_else(|| {
+        let page = pages
+            .iter()
+            .rposition(|page| page.iter().fold(0, |all, &b| all | b) != 0)?;
+        Some(page * 4096 + pages[page].iter().rposition(|&b| b != 0)?)
+    })
+}
+
 /// Zeroes what is not zero in `at..end`, reading only where the file has data. Returns how far the data reached,
 /// `at` when there was none.
 pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
@@ -87,7 +102,7 @@ pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
         if len == 0 {
             break;
         }
-        if let Some(last) = piece[..len].iter().rposition(|&b| b != 0) {
+        if let Some(last) = last_nonzero(&piece[..len]) {
             reached = data + last as u64 + 1;
         }
         next = data + len as u64;
@@ -198,6 +213,17 @@ pub fn ram_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_byte_that_is_not_zero_is_found_anywhere() {
+        let mut bytes = vec![0; 3 * 4096 + 100];
+        assert_eq!(last_nonzero(&bytes), None);
+        for at in [0, 1, 4095, 4096, 9000, 3 * 4096 - 1, 3 * 4096, 3 * 4096 + 99] {
+            bytes[at] = 1;
+            assert_eq!(last_nonzero(&bytes), Some(at));
+        }
+        assert_eq!(last_nonzero(&[]), None);
+    }
 
     #[test]
     fn a_tail_is_zeroed_and_its_reach_told() {

@@ -50,6 +50,7 @@ pub use answer::{
 pub use build::LIGHT_QUEUE_PREFIX;
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
+pub use segments::touch;
 pub use filter::MessageFilter;
 
 /// Bytes that a record may be longer than the longest body, as in Java.
@@ -273,6 +274,21 @@ impl MessageStore {
         self.shared.entries(topic, queue_id, from, most)
     }
 
+    /// [`Self::get_filtered`] without ever waiting for the disk: `None` when it would have to. What it asks the system
+    /// may be outdated right after, rarely.
+    pub fn get_in_memory(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn MessageFilter,
+    ) -> Option<Got> {
+        self.shared
+            .get_in_memory(topic, queue_id, offset, max_count, max_bytes, filter)
+    }
+
     /// Smallest queue offset, 0 for an unknown queue.
     pub fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
         if let Some(batches) = self.shared.batches.find(topic, queue_id) {
@@ -330,6 +346,16 @@ impl MessageStore {
     /// The whole record at a physical offset; `None` when there is none, or a damaged one.
     pub fn record_at(&self, offset: i64) -> Option<Bytes> {
         self.shared.log.sound_record(offset)
+    }
+
+    /// True when [`Self::record_at`] and a look at all of the record wait for no disk.
+    pub fn record_in_memory(&self, offset: i64) -> bool {
+        self.shared.is_in_memory(offset)
+    }
+
+    /// Physical offset behind the last record.
+    pub fn log_end(&self) -> i64 {
+        i64::try_from(self.shared.log.segments().end()).unwrap_or(i64::MAX)
     }
 
     /// Records whose keys hash like `key`, within store times `begin..=end` (ms).

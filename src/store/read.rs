@@ -80,6 +80,63 @@ fn own_code(record: &[u8]) -> i64 {
         .unwrap_or(0)
 }
 
+/// What the newest bytes of the log, written in this run, are taken for: in memory, without asking.
+const TAIL: u64 = 8 * 1024 * 1024;
+/// Bytes of the log that are ordered ahead of a reader whose records lie close together.
+const READ_AHEAD: u64 = 1024 * 1024;
+/// Records lie close together when their span is at most this many times their size.
+const CLOSE: u64 = 8;
+
+/// How far a read may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It may wait for the disk.
+    Disk,
+    /// It ends where it would have to.
+    Memory,
+}
+
+/// Tells which records are in memory, asking the system as seldom as can be.
+struct Residency<'a> {
+    shared: &'a Shared,
+    /// From here on nothing is asked.
+    tail: u64,
+    /// Known to be there.
+    known: std::ops::Range<u64>,
+}
+
+impl<'a> Residency<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let end = shared.log.segments().end();
+        Self {
+            shared,
+            tail: end.saturating_sub(TAIL).max(shared.opened_at),
+            known: 0..0,
+        }
+    }
+
+    fn has(&mut self, entry: Entry) -> bool {
+        let (Ok(at), Ok(len)) = (u64::try_from(entry.offset), u64::try_from(entry.size)) else {
+            return true;
+        };
+        let end = at.saturating_add(len);
+        if at >= self.tail || (at >= self.known.start && end <= self.known.end) {
+            return true;
+        }
+        let is_there = self.shared.log.segments().is_resident(at, len);
+        if is_there {
+            // Pages that records share are asked about once.
+            let end = end.next_multiple_of(4096);
+            self.known = if at <= self.known.end && at >= self.known.start {
+                self.known.start..end
+            } else {
+                at..end
+            };
+        }
+        is_there
+    }
+}
+
 impl Shared {
     /// See [`super::MessageStore::get`].
     pub fn get(
@@ -94,6 +151,50 @@ impl Shared {
         if let Some(batches) = self.batches.find(topic, queue_id) {
             return self.get_batches(&batches, offset, max_count, max_bytes, filter);
         }
+        let got = self.read(Reach::Disk, topic, queue_id, offset, max_count, max_bytes, filter);
+        match got {
+            Ok(got) | Err(got) => got,
+        }
+    }
+
+    /// See [`super::MessageStore::get_in_memory`].
+    pub fn get_in_memory(
+        &self,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn MessageFilter,
+    ) -> Option<Got> {
+        if self.batches.find(topic, queue_id).is_some() {
+            // Batch queues are few; they are always read aside.
+            return None;
+        }
+        self.read(
+            Reach::Memory,
+            topic,
+            queue_id,
+            offset,
+            max_count,
+            max_bytes,
+            filter,
+        )
+        .ok()
+    }
+
+    /// An error, with what there was so far, when the reach was too short.
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        reach: Reach,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: usize,
+        max_bytes: usize,
+        filter: &dyn MessageFilter,
+    ) -> Result<Got, Got> {
         let queue = self.queues.find(topic, queue_id);
         let (min, max) = queue.as_ref().map_or((0, 0), |queue| {
             let max = queue.max();
@@ -107,12 +208,13 @@ impl Shared {
             records: Vec::new(),
         };
         match queue {
-            None => got(GetStatus::NoMessageInQueue, 0),
-            Some(_) if max == 0 => got(GetStatus::NoMessageInQueue, 0),
-            Some(_) if offset < min => got(GetStatus::OffsetTooSmall, min),
-            Some(_) if offset == max => got(GetStatus::OffsetOverflowOne, offset),
-            Some(_) if offset > max => got(GetStatus::OffsetOverflowBadly, max),
+            None => Ok(got(GetStatus::NoMessageInQueue, 0)),
+            Some(_) if max == 0 => Ok(got(GetStatus::NoMessageInQueue, 0)),
+            Some(_) if offset < min => Ok(got(GetStatus::OffsetTooSmall, min)),
+            Some(_) if offset == max => Ok(got(GetStatus::OffsetOverflowOne, offset)),
+            Some(_) if offset > max => Ok(got(GetStatus::OffsetOverflowBadly, max)),
             Some(queue) => self.collect(
+                reach,
                 &queue,
                 got(GetStatus::NoMatchedMessage, offset),
                 max_count,
@@ -203,15 +305,24 @@ impl Shared {
     /// Takes records from `got.next_offset` on, from one segment of the queue, until a limit is reached.
     fn collect(
         &self,
+        reach: Reach,
         queue: &ConsumeQueue,
         mut got: Got,
         max_count: usize,
         max_bytes: usize,
         filter: &dyn MessageFilter,
-    ) -> Got {
+    ) -> Result<Got, Got> {
         let config = self.config.load();
         let offset = got.next_offset;
-        let run = match queue.look(offset) {
+        let scan = config.max_filter_message_size.max(max_count.saturating_mul(LEN)) / LEN;
+        let looked = match reach {
+            Reach::Disk => queue.look(offset),
+            Reach::Memory => match queue.run_if_mapped(offset) {
+                Some(run) if run.is_resident(scan.saturating_mul(LEN)) => Ok(Some(run)),
+                _ => return Err(got),
+            },
+        };
+        let run = match looked {
             Ok(Some(run)) => run,
             found => {
                 got.status = GetStatus::OffsetFoundNull;
@@ -220,11 +331,14 @@ impl Shared {
                     Err(e) => tracing::error!("{e}"),
                     Ok(_) => got.next_offset = queue.next_segment(offset),
                 }
-                return got;
+                return Ok(got);
             }
         };
         let max_bytes = max_bytes.clamp(LEAST_BYTES, MOST_BYTES);
-        let scan = config.max_filter_message_size.max(max_count.saturating_mul(LEN)) / LEN;
+        let mut residency = Residency::new(self);
+        if reach == Reach::Disk {
+            self.order_ahead(run.bytes(), max_count, residency.tail);
+        }
         let log = self.log.segments();
         let (log_end, hot) = (log.end() as i64, self.hot_bytes());
         let mut cutter = Cutter {
@@ -268,6 +382,9 @@ impl Shared {
             {
                 continue;
             }
+            if reach == Reach::Memory && !residency.has(entry.to_entry()) {
+                return Err(got);
+            }
             let at = got.next_offset - 1;
             let record = cutter.record(entry.to_entry());
             match record.filter(|record| self.log.is_own(entry.offset()) || is_sound(queue, at, record)) {
@@ -295,7 +412,51 @@ impl Shared {
                 }
             }
         }
-        got
+        Ok(got)
+    }
+
+    /// Orders the records of a read from the disk at once, instead of page by page; when they lie close together,
+    /// what comes behind them as well.
+    fn order_ahead(&self, run: &[u8], count: usize, tail: u64) {
+        let log = self.log.segments();
+        let mut wanted = entries(run)
+            .take(count)
+            .map(|entry| entry.to_entry())
+            .filter(|entry| !entry.is_blank())
+            .filter_map(|entry| Some((u64::try_from(entry.offset).ok()?, u64::try_from(entry.size).ok()?)));
+        let Some((first, len)) = wanted.next().filter(|(at, _)| *at < tail) else {
+            return;
+        };
+        let (mut end, mut bytes) = (first.saturating_add(len), len);
+        let rest: Vec<(u64, u64)> = wanted.collect();
+        for (at, len) in &rest {
+            end = end.max(at.saturating_add(*len));
+            bytes = bytes.saturating_add(*len);
+        }
+        if end - first <= bytes.saturating_mul(CLOSE) {
+            log.will_need(first, (end - first).saturating_add(READ_AHEAD));
+        } else {
+            log.will_need(first, len);
+            for (at, len) in rest {
+                log.will_need(at, len);
+            }
+        }
+    }
+
+    /// See [`super::MessageStore::record_in_memory`].
+    pub fn is_in_memory(&self, offset: i64) -> bool {
+        let Ok(at) = u64::try_from(offset) else {
+            return true;
+        };
+        let log = self.log.segments();
+        // First the length, then all of it.
+        if !log.is_resident(at, 8) {
+            return false;
+        }
+        match log.window(at, 8).map(|window| peek(&window)) {
+            Some(Ok(Peek::Message(len))) => log.is_resident(at, len as u64),
+            _ => true,
+        }
     }
 
     /// See [`super::MessageStore::entries`].
@@ -468,5 +629,84 @@ impl Shared {
         let held = self.log.held_ms();
         // Java's upper bound: beyond it the clock has jumped.
         held > i64::try_from(limit).unwrap_or(i64::MAX) && held < 10_000_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MessageStore, StoreConfig};
+    use super::*;
+    use crate::protocol::message::NewMessage;
+    use crate::protocol::model::SysFlag;
+
+    struct All;
+
+    impl MessageFilter for All {
+        fn passes_code(&self, _: i64) -> bool {
+            true
+        }
+    }
+
+    /// Takes the pages of all files below out of the page cache, as far as the file system lets one.
+    fn forget(dir: &std::path::Path) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                forget(&path);
+                continue;
+            }
+            let file = std::fs::File::open(&path).unwrap();
+            file.sync_all().unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_memory_is_told_before_it_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = || StoreConfig {
+            store_path_root_dir: dir.path().to_owned(),
+            mapped_file_size_commit_log: 1 << 20,
+            ..StoreConfig::default()
+        };
+        let message = NewMessage {
+            topic: "t".into(),
+            queue_id: 0,
+            flag: 0,
+            sys_flag: SysFlag(0),
+            born_timestamp: 1,
+            born_host: ([127, 0, 0, 1], 1).into(),
+            store_host: ([127, 0, 0, 1], 2).into(),
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: vec![7; 4000].into(),
+            properties: String::new(),
+        };
+        let store = MessageStore::open(config()).unwrap();
+        let offsets: Vec<i64> = (0..1000)
+            .map(|_| store.append(&message).unwrap().offset)
+            .collect();
+        while store.max_offset("t", 0) < 1000 {
+            std::thread::yield_now();
+        }
+        // What was written in this run is taken for hot without a look.
+        let got = store.get_in_memory("t", 0, 990, 32, usize::MAX, &All).unwrap();
+        assert_eq!(got.records.len(), 10);
+        store.close().unwrap();
+        drop((got, store));
+        forget(dir.path());
+        let store = MessageStore::open(config()).unwrap();
+        if store.record_in_memory(offsets[500]) {
+            println!("skipped: the file system keeps its pages");
+            return;
+        }
+        assert!(store.get_in_memory("t", 0, 500, 32, usize::MAX, &All).is_none());
+        let got = store.get_filtered("t", 0, 500, 32, usize::MAX, &All);
+        assert_eq!(got.records.len(), 32);
+        got.records.iter().for_each(|record| crate::store::touch(record));
+        let again = store.get_in_memory("t", 0, 500, 32, usize::MAX, &All).unwrap();
+        assert_eq!(again.records, got.records);
+        assert!(store.record_in_memory(offsets[500]));
+        store.close().unwrap();
     }
 }

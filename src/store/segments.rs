@@ -14,7 +14,7 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 
 use super::Error;
-pub use super::disk::read_at_most;
+pub use super::disk::{last_nonzero, read_at_most};
 use super::disk::{self, io_error};
 use super::format::file_name;
 
@@ -56,6 +56,16 @@ impl<L: LogBytes + ?Sized> LogBytes for &L {
 
     fn window(&self, at: u64, at_least: usize) -> Option<Bytes> {
         (**self).window(at, at_least)
+    }
+}
+
+/// Bytes of a page, on all machines that this is usually run on.
+const PAGE: usize = 4096;
+
+/// Touches every page of a slice, so that whoever reads it next waits for no disk.
+pub fn touch(bytes: &[u8]) {
+    for byte in bytes.iter().step_by(PAGE).chain(bytes.last()) {
+        std::hint::black_box(*byte);
     }
 }
 
@@ -169,6 +179,38 @@ impl Segment {
         self.map
             .flush_range(from, to - from)
             .map_err(io_error("flush", &self.path))
+    }
+
+    /// True when the pages of a range are in the page cache, so that reading them waits for no disk. A page may be
+    /// dropped right after; what cannot be told counts as not there.
+    pub fn is_resident(&self, from: usize, to: usize) -> bool {
+        let (from, to) = (from - from % PAGE, to.min(self.len()));
+        let mut at = from;
+        let mut pages = [0u8; 64];
+        while at < to {
+            let len = (to - at).min(pages.len() * PAGE);
+            let present = &mut pages[..len.div_ceil(PAGE)];
+            // SAFETY: `at..at + len` lies in the map, which lives as long as self and begins on a page, as `at` does;
+            // `present` has a byte for each page of it. Where pages are larger, the call fails and changes nothing.
+            let told = unsafe {
+                let start = self.map.as_mut_ptr().add(at);
+                libc::mincore(start.cast(), len, present.as_mut_ptr())
+            };
+            if told != 0 || present.iter().any(|page| page & 1 == 0) {
+                return false;
+            }
+            at += len;
+        }
+        true
+    }
+
+    /// Orders a range to be read from the disk, without waiting for it. Only a wish.
+    pub fn will_need(&self, from: usize, to: usize) {
+        let to = to.min(self.len());
+        let from = from - from % PAGE;
+        if from < to {
+            let _ = self.map.advise_range(Advice::WillNeed, from, to - from);
+        }
     }
 
     /// Makes the pages of a range present and writable, so that the writer does not stop for each. Only a wish.

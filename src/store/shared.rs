@@ -40,6 +40,8 @@ pub struct Shared {
     /// Index files that became full and wait to be flushed.
     full_index: Mutex<Vec<Arc<IndexFile>>>,
     pub(super) ram_bytes: u64,
+    /// What lies behind was written in this run.
+    pub(super) opened_at: u64,
     /// Given back by a clean stop before the last reader is gone.
     pub(super) lock: Mutex<Option<StoreLock>>,
 }
@@ -79,6 +81,7 @@ impl Shared {
             manual_rounds: AtomicU32::new(0),
             full_index: Mutex::new(parts.full_index),
             ram_bytes: disk::ram_bytes(),
+            opened_at: end,
             lock: Mutex::new(Some(parts.lock)),
         }
     }
