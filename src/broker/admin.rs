@@ -74,6 +74,9 @@ impl Broker {
         if next.store != settings.0.store {
             self.store.reconfigure(next.store.clone());
             self.delays.set_levels(&next.store.delay_levels());
+            if let Some(timer) = &self.timer {
+                timer.changed.notify_one();
+            }
         }
         self.suffix.store(Arc::new(suffix(&live)));
         let perm_changed = live.broker_permission != old.broker_permission;

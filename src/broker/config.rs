@@ -67,6 +67,10 @@ pub struct BrokerConfig {
     pub consumer_offset_update_version_step: i64,
     /// The version of the delay progress moves once in so many steps.
     pub delay_offset_update_version_step: i64,
+    /// Messages that wait for their time may be taken back by their handle (370).
+    pub recall_message_enable: bool,
+    /// They may be taken back while the broker takes no sends.
+    pub allow_recall_when_broker_not_writeable: bool,
     /// Members of a group are told when one joins or leaves.
     pub notify_consumer_ids_changed_enable: bool,
     /// A client without a heartbeat for this long is dropped.
@@ -138,6 +142,8 @@ impl Default for BrokerConfig {
             flush_consumer_offset_interval: 5000,
             consumer_offset_update_version_step: 500,
             delay_offset_update_version_step: 200,
+            recall_message_enable: false,
+            allow_recall_when_broker_not_writeable: true,
             notify_consumer_ids_changed_enable: true,
             channel_expired_timeout: 120_000,
             subscription_expired_timeout: 600_000,
@@ -215,6 +221,11 @@ pub const STORE_LIMITS: Limits = &[
     ("diskSpaceWarningLevelRatio", Allowed::Range(35, 90)),
     ("messageDelayLevel", Allowed::DelayLevels),
     ("flushDelayOffsetInterval", Allowed::Range(100, 3_600_000)),
+    ("timerPrecisionMs", Allowed::Range(1, 60_000)),
+    ("timerMaxDelaySec", Allowed::Range(1, 100 * 366 * 86_400)),
+    ("timerFlushIntervalMs", Allowed::Range(1, 3_600_000)),
+    ("timerCongestNumEachSlot", Allowed::Range(1, i32::MAX as i64)),
+    ("mappedFileSizeTimerLog", Allowed::Range(4096, 1 << 30)),
     ("accessMessageInMemoryMaxRatio", Allowed::Range(1, 100)),
     ("maxTransferCountOnMessageInMemory", Allowed::Range(1, 100_000)),
     ("maxTransferBytesOnMessageInMemory", Allowed::Range(1, 16_000_000)),
@@ -239,6 +250,8 @@ const LIVE: &[&str] = &[
     "flushConsumerOffsetInterval",
     "consumerOffsetUpdateVersionStep",
     "delayOffsetUpdateVersionStep",
+    "recallMessageEnable",
+    "allowRecallWhenBrokerNotWriteable",
     "notifyConsumerIdsChangedEnable",
     "channelExpiredTimeout",
     "subscriptionExpiredTimeout",

@@ -41,6 +41,7 @@ mod offsets;
 mod pull;
 mod put;
 mod query;
+mod recall;
 mod register;
 mod reply;
 mod runtime_info;
@@ -48,6 +49,7 @@ mod send;
 mod send_back;
 mod stats;
 mod tables;
+mod timer;
 mod topic_requests;
 mod topics;
 mod transactions;
@@ -122,6 +124,8 @@ pub struct Broker {
     offsets: offsets::Offsets,
     filters: filter::SavedFilters,
     delays: delay::Delays,
+    /// `None` without `timerWheelEnable`.
+    timer: Option<timer::Timer>,
     clients: clients::Clients,
     locks: locks::QueueLocks,
     stats: stats::Stats,
@@ -229,6 +233,12 @@ impl Broker {
         listen: SocketAddr,
         store_host: SocketAddr,
     ) -> Result<Arc<Self>, Error> {
+        let timed = store.clone();
+        let timer = tokio::task::spawn_blocking(move || timer::Timer::load(&timed));
+        let timer = timer.await.map_err(|e| Error::Listen {
+            addr: listen,
+            source: io::Error::other(format!("the timer's start was aborted: {e}")),
+        })??;
         let boot_ms = now_ms();
         let version = DataVersion {
             timestamp: boot_ms,
@@ -240,6 +250,7 @@ impl Broker {
             offsets: offsets::Offsets::load(store.table_path("consumerOffset.json"))?,
             filters: filter::SavedFilters::load(store.table_path("consumerFilter.json"), boot_ms)?,
             delays: delay::Delays::load(store.table_path("delayOffset.json"), &store)?,
+            timer,
             clients: clients::Clients::default(),
             locks: locks::QueueLocks::default(),
             stats: stats::Stats::default(),
@@ -344,6 +355,9 @@ impl Broker {
                 .and(broker.offsets.save_always())
                 .and(broker.save_filters())
                 .and(broker.delays.save());
+            if let Some(Err(e)) = broker.timer.as_ref().map(timer::Timer::close) {
+                tracing::error!(error = %e, "the timer did not close cleanly; the next start repeats some messages");
+            }
             // The store is closed even when a table could not be written.
             broker.store.close()?;
             saved.map_err(Error::from)
@@ -403,6 +417,9 @@ impl Broker {
         let broker = self.clone();
         self.every(Duration::from_secs(1), move || {
             broker.stats.tick(now_ms(), today());
+            if let Some(timer) = &broker.timer {
+                timer.tick();
+            }
         });
         let broker = self.clone();
         let silence = Duration::from_millis(self.config().channel_expired_timeout);
@@ -422,6 +439,12 @@ impl Broker {
         let broker = self.clone();
         self.tasks.spawn(async move { broker.deliver_delayed().await });
         self.tasks.spawn(self.clone().run_transactions());
+        if self.timer.is_some() {
+            let broker = self.clone();
+            self.tasks.spawn(async move { broker.run_timer().await });
+            let broker = self.clone();
+            self.tasks.spawn(async move { broker.flush_timer().await });
+        }
     }
 
     /// Runs `work` in a task until the broker stops.

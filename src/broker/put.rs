@@ -32,7 +32,13 @@ impl Broker {
 
     /// The message as it is to be stored: as it is, or in the form in which it waits.
     pub(super) fn place<'a>(&self, message: &'a NewMessage) -> Result<Cow<'a, NewMessage>, NoWait> {
-        waiting::place(message, self.waiting_rules(), now_ms(), |_| false)
+        let congested = |slot| {
+            let most = self.store.config().timer_congest_num_each_slot;
+            self.timer
+                .as_ref()
+                .is_some_and(|timer| timer.is_congested(slot, most))
+        };
+        waiting::place(message, self.waiting_rules(), now_ms(), congested)
     }
 
     /// Farthest delay that a message may ask for, ms.
@@ -43,14 +49,16 @@ impl Broker {
     pub(super) fn waiting_rules(&self) -> Rules {
         Rules {
             levels: self.delays.levels(),
-            timer: false,
-            precision_ms: 1000,
-            max_delay_s: 259_200,
+            timer: self.timer.is_some(),
+            precision_ms: self
+                .timer
+                .as_ref()
+                .map_or(1000, super::timer::Timer::precision_ms),
+            max_delay_s: self.store.config().timer_max_delay_sec,
         }
     }
 
     /// Appends a message and waits until it holds as the flush mode asks. An error means that it must be tried again.
-    #[allow(dead_code)]
     pub(super) async fn put_durably(&self, message: &NewMessage) -> Result<Appended, Refusal> {
         let appended = self.put(message).map_err(|e| send::refusal(self, e))?;
         match self.store.durable(&appended, true).await {

@@ -1,9 +1,9 @@
 //! The runtime info (28): every key of a Java broker, with what was measured here. What this broker does not have
-//! (thread pool queues, the timer wheel) is 0, which is true.
+//! (thread pool queues) is 0, which is true.
 
 use std::sync::Arc;
 
-use super::topics::SCHEDULE_TOPIC;
+use super::topics::{SCHEDULE_TOPIC, TIMER_TOPIC};
 use super::{Broker, now_ms};
 use crate::protocol::body::RuntimeInfo;
 use crate::protocol::model::{VERSION, VERSION_NAME};
@@ -11,7 +11,7 @@ use crate::protocol::requests::GetBrokerRuntimeInfo;
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 
-/// Keys of figures that a broker without request queues, timer and transient pool has as 0.
+/// Keys of figures that a broker without request queues and transient pool has as 0.
 const ALWAYS_ZERO: &[&str] = &[
     "dispatchMaxBuffer",
     "sendThreadPoolQueueSize",
@@ -31,9 +31,15 @@ const ALWAYS_ZERO: &[&str] = &[
     "ackThreadPoolQueueHeadWaitTimeMills",
     "EndTransactionQueueSize",
     "EndTransactionThreadPoolQueueCapacity",
-    "timerReadBehind",
-    "timerOffsetBehind",
-    "timerCongestNum",
+];
+
+/// The timer's figures when there is none.
+const NO_TIMER: &[(&str, &str)] = &[
+    ("timerReadBehind", "0"),
+    ("timerOffsetBehind", "0"),
+    ("timerCongestNum", "0"),
+    ("timerEnqueueTps", "0.0"),
+    ("timerDequeueTps", "0.0"),
 ];
 
 /// 28
@@ -121,8 +127,14 @@ impl Broker {
                 format!("{offset},{max}"),
             );
         }
-        put("timerEnqueueTps", "0.0".into());
-        put("timerDequeueTps", "0.0".into());
+        match &self.timer {
+            Some(timer) => timer.runtime_info(self.store.max_offset(TIMER_TOPIC, 0), put),
+            None => {
+                for (name, value) in NO_TIMER {
+                    put(name, (*value).to_owned());
+                }
+            }
+        }
         out
     }
 }

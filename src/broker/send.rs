@@ -13,10 +13,10 @@ use bytes::Bytes;
 use super::put::PutError;
 use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
 use super::stats::Named;
-use super::topics::{SCHEDULE_TOPIC, Topics, group_of_retry};
+use super::topics::{SCHEDULE_TOPIC, TIMER_TOPIC, Topics, group_of_retry};
 use super::transactions::half_of;
 use super::waiting::NoWait;
-use super::{Broker, FAQ, attributes, now_ms};
+use super::{Broker, FAQ, attributes, now_ms, recall};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
 use crate::protocol::message_id::offset_id;
@@ -262,6 +262,7 @@ impl Broker {
                 queue_id,
                 queue_offset: placed.appended.queue_offset,
                 transaction_id: placed.unique_key,
+                recall_handle: placed.recall_handle,
                 msg_region: Some(config.region_id.clone()),
                 trace_on: Some(config.trace_on),
                 ..SendMessageReply::default()
@@ -409,6 +410,12 @@ impl Broker {
         properties::append_all(&mut message.properties, &self.suffix.load());
         // A half message is put where it waits for its time when it is committed; a time that cannot be is refused now.
         let placed = self.place(&message).map_err(|e| refusal(self, e))?;
+        let out_ms = Properties::from(placed.properties.as_str())
+            .get(names::TIMER_OUT_MS)
+            .and_then(|out| out.parse().ok())
+            .filter(|_| !half && placed.topic == TIMER_TOPIC && group_of_retry(&message.topic).is_none());
+        let recall_handle =
+            out_ms.map(|out| recall::handle(&message.topic, &self.config().broker_name, out, &key));
         let (topic, queue_id, appended) = if half {
             drop(placed);
             let half = half_of(message, &key);
@@ -420,6 +427,7 @@ impl Broker {
             (placed.topic, placed.queue_id, appended)
         };
         Ok(Placed {
+            recall_handle,
             topic,
             queue_id,
             appended,
@@ -470,6 +478,7 @@ impl Broker {
             count,
             msg_id: ids.join(","),
             unique_key: key,
+            recall_handle: None,
         })
     }
 }
@@ -514,10 +523,15 @@ fn no_wait(broker: &Broker, error: NoWait) -> Refusal {
             codes::SYSTEM_ERROR,
             "accurate timer message is not enabled, timerWheelEnable is false",
         ),
-        NoWait::Congested => Refusal::new(
-            codes::SYSTEM_ERROR,
-            "timer message is under flow control, too many of them wait for this time",
-        ),
+        NoWait::Congested => Refusal::new(codes::SYSTEM_ERROR, {
+            let most = i64::from(broker.store.config().timer_congest_num_each_slot);
+            format!(
+                "timer message is under flow control, max num limit is {} or the current value is greater than \
+                     {most} and less than {}, trigger random flow control",
+                most * 2,
+                most * 2
+            )
+        }),
     }
 }
 
@@ -531,6 +545,8 @@ struct Placed {
     count: i64,
     msg_id: String,
     unique_key: Option<String>,
+    /// With which a message that waits for its time is taken back.
+    recall_handle: Option<String>,
 }
 
 fn illegal(remark: impl Into<String>) -> Refusal {

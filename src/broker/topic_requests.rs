@@ -84,6 +84,9 @@ pub async fn delete(
         let known = owner.topics.remove(&topic);
         owner.offsets.remove_topic(&topic);
         owner.stats.drop_topic(&topic);
+        if let Some(timer) = &owner.timer {
+            timer.metrics.remove(&topic);
+        }
         // Both are tried, so that a table that cannot be written leaves as little behind as possible.
         let kept = (owner.topics.save().and(owner.offsets.save())).map_err(|e| e.to_string());
         if known {

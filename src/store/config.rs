@@ -115,6 +115,26 @@ pub struct StoreConfig {
     pub message_delay_level: String,
     /// How often the progress of the delay levels is written, ms.
     pub flush_delay_offset_interval: u64,
+
+    /// Whether messages may ask for a time of delivery of their own. Read at start.
+    pub timer_wheel_enable: bool,
+    /// Step between two slots of the timing wheel, ms. Messages are delivered at their own time within it. Read at
+    /// start.
+    pub timer_precision_ms: i64,
+    /// Farthest time that a message may ask for, s.
+    pub timer_max_delay_sec: i64,
+    /// A message that waits for more slots than this goes round the wheel more than once. Read at start.
+    pub timer_roll_window_slot: i64,
+    /// How often the timer's files are flushed while something changes, ms.
+    pub timer_flush_interval_ms: u64,
+    /// From so many messages in one slot on more are refused now and then, from twice as many always.
+    pub timer_congest_num_each_slot: i32,
+    /// No more messages are put into the wheel; they are kept in their queue.
+    pub timer_stop_enqueue: bool,
+    /// No messages are delivered out of the wheel.
+    pub timer_stop_dequeue: bool,
+    /// Size of a segment of the timer log; must match the files on disk. Read at start.
+    pub mapped_file_size_timer_log: u64,
 }
 
 impl Default for StoreConfig {
@@ -159,6 +179,15 @@ impl Default for StoreConfig {
             max_msgs_num_batch: 64,
             message_delay_level: DELAY_LEVELS.into(),
             flush_delay_offset_interval: 10_000,
+            timer_wheel_enable: true,
+            timer_precision_ms: 1000,
+            timer_max_delay_sec: 3 * 24 * 3600,
+            timer_roll_window_slot: 2 * 24 * 3600,
+            timer_flush_interval_ms: 1000,
+            timer_congest_num_each_slot: i32::MAX,
+            timer_stop_enqueue: false,
+            timer_stop_dequeue: false,
+            mapped_file_size_timer_log: 100 * 1024 * 1024,
         }
     }
 }

@@ -42,6 +42,7 @@ mod salvage;
 pub mod segments;
 mod shared;
 pub mod tables;
+pub mod timer;
 mod wake;
 
 pub use answer::{

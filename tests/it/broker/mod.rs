@@ -13,4 +13,5 @@ mod retry;
 mod send;
 mod statistics;
 mod support;
+mod timer;
 mod transactions;
