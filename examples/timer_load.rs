@@ -72,8 +72,9 @@ fn rss_anon_kib(pid: u32) -> Option<i64> {
 }
 
 fn frame(topic: &str, at: i64, number: i64) -> Frame {
-    let properties =
-        format!("UNIQ_KEY\u{1}7F0000010000{number:020X}\u{2}WAIT\u{1}true\u{2}TIMER_DELIVER_MS\u{1}{at}\u{2}");
+    let properties = format!(
+        "UNIQ_KEY\u{1}7F0000010000{number:020X}\u{2}WAIT\u{1}true\u{2}TIMER_DELIVER_MS\u{1}{at}\u{2}"
+    );
     let fields: Fields = [
         ("a", "timer_load_group".to_owned()),
         ("b", topic.to_owned()),
@@ -96,7 +97,12 @@ fn frame(topic: &str, at: i64, number: i64) -> Frame {
 }
 
 /// Sends `count` messages, the n-th for the time `at(n)`; returns how many were stored.
-async fn send(peer: &Peer, topic: &'static str, count: i64, at: impl Fn(i64) -> i64 + Send + Sync + 'static) -> i64 {
+async fn send(
+    peer: &Peer,
+    topic: &'static str,
+    count: i64,
+    at: impl Fn(i64) -> i64 + Send + Sync + 'static,
+) -> i64 {
     let (next, stored) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
     let at = Arc::new(at);
     let tasks: Vec<_> = (0..IN_FLIGHT)
@@ -158,7 +164,9 @@ async fn lateness(peer: &Peer, topic: &str, wanted: i64, until: Instant) -> Vec<
                 subscription: Some("*".into()),
                 ..PullMessage::default()
             };
-            let Ok(request) = Fields::from_value(&header) else { continue };
+            let Ok(request) = Fields::from_value(&header) else {
+                continue;
+            };
             let Ok(answer) = peer.exchange(Frame::request(11, request), LIMIT).await else {
                 continue;
             };
@@ -212,9 +220,18 @@ async fn main() {
     let end = first + load.count * 1000 / rate;
     let wait = Duration::from_millis((end - now_ms()).max(0) as u64);
     tokio::time::sleep(wait).await;
-    let mut late = lateness(&peer, "timer_load", stored, Instant::now() + Duration::from_secs(60)).await;
+    let mut late = lateness(
+        &peer,
+        "timer_load",
+        stored,
+        Instant::now() + Duration::from_secs(60),
+    )
+    .await;
     late.sort_unstable();
-    let at = |share: f64| late.get(((late.len() as f64 * share) as usize).min(late.len().saturating_sub(1))).copied();
+    let at = |share: f64| {
+        late.get(((late.len() as f64 * share) as usize).min(late.len().saturating_sub(1)))
+            .copied()
+    };
     println!(
         "{{\"stored\":{stored},\"delivered\":{},\"sends_done_ms_before_first\":{},\"early\":{},\"late_ms\":{{\"p50\":{:?},\"p90\":{:?},\"p99\":{:?},\"max\":{:?}}},\
          \"pending\":{pending},\"pending_sent_s\":{:.1},\"anon_kib_before\":{before},\"anon_kib_pending\":{after}}}",

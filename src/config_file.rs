@@ -49,7 +49,7 @@ pub enum Error {
 }
 
 /// What a key may be set to, where its type alone does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Allowed {
     /// A whole number from..=to.
     Range(i64, i64),
@@ -57,8 +57,8 @@ pub enum Allowed {
     OneOf(&'static [&'static str]),
     /// Permission bits.
     Perm,
-    /// Times with a unit, one for each delay level.
-    DelayLevels,
+    /// What a check accepts, and how that is described.
+    Checked(fn(&str) -> bool, &'static str),
 }
 
 impl Allowed {
@@ -68,7 +68,7 @@ impl Allowed {
             Self::Range(from, to) => number.is_ok_and(|n| (from..=to).contains(&n)),
             Self::OneOf(words) => words.contains(&value.trim()),
             Self::Perm => number.is_ok_and(|n| matches!(n, 0 | 2 | 4 | 6)),
-            Self::DelayLevels => delay_levels(value).is_some(),
+            Self::Checked(check, _) => check(value),
         }
     }
 }
@@ -81,37 +81,9 @@ impl fmt::Display for Allowed {
             Self::Range(from, to) => write!(f, "a whole number from {from} to {to}"),
             Self::OneOf(words) => f.write_str(&words.join(" or ")),
             Self::Perm => f.write_str("0, 2 (write), 4 (read) or 6 (both)"),
-            Self::DelayLevels => write!(
-                f,
-                "1 to {MOST_DELAY_LEVELS} times of at most a year like `1s 5s 1m 2h 1d`"
-            ),
+            Self::Checked(_, described) => f.write_str(described),
         }
     }
-}
-
-/// Most delay levels; each has a queue of its own.
-const MOST_DELAY_LEVELS: usize = 1024;
-/// Longest delay of a level, ms: a year.
-const LONGEST_DELAY: i64 = 366 * 86_400_000;
-
-/// Reads a list of delays like Java's `1s 5s 10s`, in ms; `None` when it is empty or one of them is no time.
-pub fn delay_levels(text: &str) -> Option<Vec<i64>> {
-    let one = |level: &str| {
-        let unit = level.chars().next_back()?;
-        let ms = match unit {
-            's' => 1000,
-            'm' => 60_000,
-            'h' => 3_600_000,
-            'd' => 86_400_000,
-            _ => return None,
-        };
-        let count: i64 = level[..level.len() - unit.len_utf8()].parse().ok()?;
-        count
-            .checked_mul(ms)
-            .filter(|delay| (0..=LONGEST_DELAY).contains(delay))
-    };
-    let levels: Vec<i64> = text.split_whitespace().map(one).collect::<Option<_>>()?;
-    (1..=MOST_DELAY_LEVELS).contains(&levels.len()).then_some(levels)
 }
 
 /// Keys with a narrower choice than their type.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::config_file::{self, Allowed, ConfigFile, Limits};
 use crate::fields::Fields;
 use crate::store::StoreConfig;
+use crate::store::config::delay_levels;
 
 /// Settings of a broker. Times in ms unless a key says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,7 +220,13 @@ pub const STORE_LIMITS: Limits = &[
     ("diskMaxUsedSpaceRatio", Allowed::Range(10, 95)),
     ("diskSpaceCleanForciblyRatio", Allowed::Range(30, 85)),
     ("diskSpaceWarningLevelRatio", Allowed::Range(35, 90)),
-    ("messageDelayLevel", Allowed::DelayLevels),
+    (
+        "messageDelayLevel",
+        Allowed::Checked(
+            |text| delay_levels(text).is_some(),
+            "1 to 1024 times of at most a year like `1s 5s 1m 2h 1d`",
+        ),
+    ),
     ("flushDelayOffsetInterval", Allowed::Range(100, 3_600_000)),
     ("timerPrecisionMs", Allowed::Range(1, 60_000)),
     ("timerMaxDelaySec", Allowed::Range(1, 100 * 366 * 86_400)),

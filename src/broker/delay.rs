@@ -67,7 +67,7 @@ impl Delays {
                 store.min_offset(SCHEDULE_TOPIC, level - 1),
                 store.max_offset(SCHEDULE_TOPIC, level - 1),
             );
-            let right = (*offset).clamp(min, max);
+            let right = (*offset).min(max).max(min);
             if right != *offset {
                 tracing::warn!(
                     level,

@@ -99,6 +99,8 @@ struct Core {
     dirty: bool,
     /// Something was put of which it is not known yet that it holds.
     unconfirmed: bool,
+    /// The last write of the log failed.
+    log_failed: bool,
     cleaned: Instant,
 }
 
@@ -212,6 +214,23 @@ impl Core {
         self.heap.push(Reverse(due));
     }
 
+    /// Writes the new units; false when that failed, which is tried again. Only the first failure is logged.
+    fn write_out(&mut self, round: &mut Round) -> bool {
+        let written = self.log.write_out();
+        match &written {
+            Ok(()) if self.log_failed => tracing::info!("the timer log can be written again"),
+            Err(e) if !self.log_failed => {
+                tracing::error!(error = %e, "the timer log cannot be written; this is tried until it works");
+            }
+            _ => {}
+        }
+        self.log_failed = written.is_err();
+        if self.log_failed {
+            round.sleep_at_most(RETRY_MS);
+        }
+        !self.log_failed
+    }
+
     /// A message of a slot is done with.
     fn done(&mut self, slot: i64, precision_ms: i64) {
         if let Some(open) = self.open.get_mut(&slot) {
@@ -288,15 +307,9 @@ impl Broker {
         }
         core.last_now = now;
         let refused = !config.timer_stop_dequeue && self.deliver_due(timer, core, &mut round);
-        if let Err(e) = core.log.write_out() {
-            tracing::error!(error = %e, "the timer log cannot be written; it will be tried again");
-            round.sleep_at_most(RETRY_MS);
-        } else if !config.timer_stop_enqueue {
+        if core.write_out(&mut round) && !config.timer_stop_enqueue {
             self.enqueue(timer, core, &mut round);
-            if let Err(e) = core.log.write_out() {
-                tracing::error!(error = %e, "the timer log cannot be written; it will be tried again");
-                round.sleep_at_most(RETRY_MS);
-            }
+            core.write_out(&mut round);
         }
         if core.log.is_written() && !config.timer_stop_dequeue {
             self.read_slots(timer, core, &mut round);

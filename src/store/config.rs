@@ -6,10 +6,34 @@ use serde::{Deserialize, Serialize};
 
 use super::format::consume_queue;
 use super::format::index::Shape;
-use crate::config_file;
 
 /// Java's delay levels.
 const DELAY_LEVELS: &str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h";
+
+/// Most delay levels; each has a queue of its own.
+const MOST_DELAY_LEVELS: usize = 1024;
+/// Longest delay of a level, ms: a year.
+const LONGEST_DELAY: i64 = 366 * 86_400_000;
+
+/// Reads a list of delays like Java's `1s 5s 10s`, in ms; `None` when it is empty or one of them is no time.
+pub fn delay_levels(text: &str) -> Option<Vec<i64>> {
+    let one = |level: &str| {
+        let unit = level.chars().next_back()?;
+        let ms = match unit {
+            's' => 1000,
+            'm' => 60_000,
+            'h' => 3_600_000,
+            'd' => 86_400_000,
+            _ => return None,
+        };
+        let count: i64 = level[..level.len() - unit.len_utf8()].parse().ok()?;
+        count
+            .checked_mul(ms)
+            .filter(|delay| (0..=LONGEST_DELAY).contains(delay))
+    };
+    let levels: Vec<i64> = text.split_whitespace().map(one).collect::<Option<_>>()?;
+    (1..=MOST_DELAY_LEVELS).contains(&levels.len()).then_some(levels)
+}
 
 /// When an append counts as durable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,8 +250,8 @@ impl StoreConfig {
 
     /// Delay of each level in ms, the first one for level 1. Java's levels when the setting does not read as such.
     pub fn delay_levels(&self) -> Vec<i64> {
-        config_file::delay_levels(&self.message_delay_level)
-            .or_else(|| config_file::delay_levels(DELAY_LEVELS))
+        delay_levels(&self.message_delay_level)
+            .or_else(|| delay_levels(DELAY_LEVELS))
             .unwrap_or_default()
     }
 }
@@ -248,7 +272,7 @@ mod tests {
             ("-1s", None),
             ("9999d", None),
         ] {
-            assert_eq!(config_file::delay_levels(text), levels, "{text}");
+            assert_eq!(delay_levels(text), levels, "{text}");
         }
     }
 

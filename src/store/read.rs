@@ -467,7 +467,8 @@ impl Shared {
                 ..Entries::default()
             };
         };
-        let (min, max) = (queue.min(), queue.max());
+        let max = queue.max();
+        let min = queue.min().min(max);
         let mut found = Entries {
             entries: Vec::new(),
             next_offset: from.clamp(min, max),

@@ -56,7 +56,7 @@ impl Timer {
             behind_last => behind_last.unwrap_or(0),
         };
         let (min, max) = (store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0));
-        let queue_offset = wanted.clamp(min, max);
+        let queue_offset = wanted.min(max).max(min);
         if queue_offset != wanted {
             tracing::warn!(
                 wanted,
@@ -88,6 +88,7 @@ impl Timer {
                 need_read_ms: 0,
                 dirty: queue_offset != kept,
                 unconfirmed: false,
+                log_failed: false,
                 cleaned: Instant::now(),
             }),
             wheel: Mutex::new(wheel),
@@ -179,6 +180,11 @@ impl Timer {
             let position = core.log.push(Unit {
                 previous: slot.last,
                 delay_ms: i32::try_from(due - unit.write_time).unwrap_or(i32::MAX),
+                reserved: if due == unit.due_ms() {
+                    unit.reserved
+                } else {
+                    MOVED
+                },
                 ..unit
             });
             if slot.first == NO_POSITION {

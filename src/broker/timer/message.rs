@@ -5,12 +5,15 @@ use super::super::waiting::real_place;
 use crate::protocol::message::{MessageView, NewMessage};
 use crate::protocol::properties::{self, names};
 
+/// The coarsest precision there is, ms, and some time between the look at the clock and the append.
+const COARSEST_MS: i64 = 70_000;
+
 /// What the timer reads out of a waiting message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timed {
     /// Its slot, ms.
     pub out: i64,
-    /// The time it asked for, within the step behind its slot.
+    /// The time it asked for, never before that; in the step behind its slot if the precision is the same.
     pub exact: i64,
     /// Topic and queue it belongs to.
     pub topic: String,
@@ -49,7 +52,10 @@ impl Timed {
         let unique = text.get(names::UNIQ_KEY);
         Some(Self {
             out,
-            exact: asked.filter(|at| *at > out && *at <= end).unwrap_or(end),
+            // The precision may have been coarser when the message came.
+            exact: asked
+                .filter(|at| *at > out && *at - out <= COARSEST_MS)
+                .unwrap_or(end),
             key: unique.map(|unique| recall_key(&topic, unique)),
             recalls: text.get(names::TIMER_DEL_UNIQKEY).map(str::to_owned),
             topic,

@@ -60,16 +60,17 @@ impl Broker {
                 core.recalls.insert(key, recall);
                 continue;
             }
-            let at = match timed.out.cmp(&time) {
-                _ if unit.is_roll() => time + timer.precision_ms,
-                std::cmp::Ordering::Equal => timed.exact,
-                std::cmp::Ordering::Less => time,
-                std::cmp::Ordering::Greater if unit.reserved == MOVED => time + timer.precision_ms,
+            let end = time + timer.precision_ms;
+            let at = if unit.is_roll() {
+                end
+            } else if timed.out <= time {
+                timed.exact.max(time)
+            } else if unit.reserved == MOVED {
+                timed.exact.min(end)
+            } else {
                 // Another message lies where this unit's was.
-                std::cmp::Ordering::Greater => {
-                    dangling += 1;
-                    continue;
-                }
+                dangling += 1;
+                continue;
             };
             core.push(Due {
                 at,

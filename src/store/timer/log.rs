@@ -376,37 +376,31 @@ mod tests {
     #[test]
     fn only_a_last_segment_may_be_short() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = TimerLog::open(dir.path(), 1072).unwrap();
-        (0..25).for_each(|n| {
-            log.push(unit(n, -1));
-        });
-        log.write_out().unwrap();
-        drop(log);
-        for len in [0, 1, 100, 1071] {
-            let last = dir.path().join(file_name::segment(1072));
+        let cut = |base: u64, len| {
+            let path = dir.path().join(file_name::segment(base));
             std::fs::OpenOptions::new()
                 .write(true)
-                .open(last)
+                .open(path)
                 .unwrap()
                 .set_len(len)
                 .unwrap();
+        };
+        for len in [1071, 100, 1, 0] {
+            let mut log = TimerLog::open(dir.path(), 1072).unwrap();
+            log.cut(0).unwrap();
+            (0..25).for_each(|n| {
+                log.push(unit(n, -1));
+            });
+            log.write_out().unwrap();
+            drop(log);
+            cut(1072, len);
             let log = TimerLog::open(dir.path(), 1072).unwrap();
             let mut count = 0;
             let end = log.scan(0, |_, _| count += 1).unwrap();
-            let whole = (len / 52) as i64;
-            assert_eq!(
-                (count, end),
-                (20 + whole.min(5), 1072 + 52 * whole.min(5)),
-                "{len}"
-            );
+            let whole = (len / 52).min(5) as i64;
+            assert_eq!((count, end), (20 + whole, 1072 + 52 * whole), "{len}");
         }
-        let first = dir.path().join(file_name::segment(0));
-        std::fs::OpenOptions::new()
-            .write(true)
-            .open(first)
-            .unwrap()
-            .set_len(100)
-            .unwrap();
+        cut(0, 100);
         let refused = TimerLog::open(dir.path(), 1072).unwrap_err();
         assert!(
             refused.to_string().contains("mappedFileSizeTimerLog says 1072"),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::super::Error;
 use super::super::format::timer_check::TimerCheck;
-use super::super::format::timer_wheel::{NO_POSITION, Slot};
+use super::super::format::timer_wheel::NO_POSITION;
 use super::{CheckFile, TimerLog, Unit, Wheel};
 
 /// The timer's files as they are after recovery.
@@ -65,7 +65,6 @@ pub fn recover(root: &Path, segment_size: u64, precision_ms: i64, log_end: i64) 
     });
     log.cut(scanned)?;
 
-    let aligned = |unit: &Unit, time: i64| unit.due_ms() == time;
     for (time, (first, at)) in &slots {
         let slot = wheel.slot(*time);
         if slot.last != *at && time % precision_ms == 0 {
@@ -115,9 +114,10 @@ pub fn recover(root: &Path, segment_size: u64, precision_ms: i64, log_end: i64) 
         );
     }
     // One slot tells whether the grid is the one the wheel was written with.
-    let sample: Option<(i64, Slot)> = wheel.live().next();
-    let other_grid = sample
-        .is_some_and(|(time, slot)| log.read(slot.last).is_some_and(|unit| !aligned(&unit, time)))
+    let other_grid = wheel
+        .latest()
+        .and_then(|slot| Some((slot.time, log.read(slot.last)?)))
+        .is_some_and(|(time, unit)| unit.due_ms() / precision_ms != time)
         || slots.keys().any(|time| time % precision_ms != 0);
     let mut replaced = None;
     if other_grid {

@@ -23,6 +23,8 @@ pub struct Wheel {
     /// By moment, ms.
     live: BTreeMap<i64, Slot>,
     dirty: BTreeSet<i64>,
+    /// The slot of the latest moment in the file, as it was read.
+    latest: Option<Slot>,
 }
 
 impl Wheel {
@@ -51,15 +53,21 @@ impl Wheel {
             precision_ms,
             live: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            latest: None,
         };
         let mut live = BTreeMap::new();
+        let mut latest: Option<Slot> = None;
         wheel.each(|_, slot| {
             let time_ms = slot.time_ms(precision_ms);
+            if slot.last != NO_POSITION && latest.is_none_or(|known| known.time < slot.time) {
+                latest = Some(slot);
+            }
             if time_ms >= read_ms && slot.last != NO_POSITION {
                 live.insert(time_ms, slot);
             }
         })?;
         wheel.live = live;
+        wheel.latest = latest;
         Ok(wheel)
     }
 
@@ -87,6 +95,11 @@ impl Wheel {
             at += (read - read % LEN) as u64;
         }
         Ok(())
+    }
+
+    /// The slot of the latest moment in the file, as it was when it was opened.
+    pub fn latest(&self) -> Option<Slot> {
+        self.latest
     }
 
     /// The slot of a moment, empty or not.

@@ -31,7 +31,7 @@ async fn what_is_answered_with_success_is_in_the_tables_on_the_disk() {
         group_name: "g".into(),
         ..Default::default()
     };
-    let update = UpdateAndCreateSubscriptiongroup::default();
+    let update = UpdateAndCreateSubscriptiongroup;
     client.ok(update, Some(Json::new(group))).await;
     assert!(on_disk("subscriptionGroup.json", "g"));
     broker.stop().await;

@@ -14,4 +14,5 @@ mod send;
 mod statistics;
 mod support;
 mod timer;
+mod timer_interop;
 mod transactions;

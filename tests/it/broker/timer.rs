@@ -19,7 +19,7 @@ use super::support::*;
 use crate::support::ports::Block;
 use crate::support::{golden_expectation, local, rmq as program, scratch, unpack_golden_store};
 
-fn with(topic: &str, properties: &[(&str, &str)]) -> SendMessageV2 {
+pub fn with(topic: &str, properties: &[(&str, &str)]) -> SendMessageV2 {
     let properties = properties
         .iter()
         .map(|(name, value)| format!("{name}\u{1}{value}\u{2}"))
@@ -30,19 +30,19 @@ fn with(topic: &str, properties: &[(&str, &str)]) -> SendMessageV2 {
     }
 }
 
-fn body(text: impl Into<String>) -> Bytes {
+pub fn body(text: impl Into<String>) -> Bytes {
     Bytes::from(text.into())
 }
 
 /// A stored message: body, store time, properties.
-struct Stored {
-    body: String,
-    at: i64,
+pub struct Stored {
+    pub body: String,
+    pub at: i64,
     properties: BTreeMap<String, String>,
 }
 
 /// Everything in queue 0 of a topic.
-async fn all(client: &Client, topic: &str) -> Vec<Stored> {
+pub async fn all(client: &Client, topic: &str) -> Vec<Stored> {
     let mut found = Vec::new();
     loop {
         let answer = client.pull(pull(topic, 0, found.len() as i64, "*")).await;
@@ -66,7 +66,7 @@ async fn all(client: &Client, topic: &str) -> Vec<Stored> {
 }
 
 async fn figure(client: &Client, name: &str) -> String {
-    let info: RuntimeInfo = client.ok(GetBrokerRuntimeInfo::default(), ()).await.1.value;
+    let info: RuntimeInfo = client.ok(GetBrokerRuntimeInfo, ()).await.1.value;
     info.table.get(name).cloned().unwrap_or_default()
 }
 
@@ -368,6 +368,98 @@ async fn dequeuing_and_enqueuing_can_be_stopped() {
         .ok(UpdateBrokerConfig, Text("timerStopDequeue=false\n".into()))
         .await;
     client.await_max("t", 0, 2).await;
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_precision_keeps_what_is_pending() {
+    for (before, after) in [(1000, 100), (100, 1000)] {
+        change_precision(before, after).await;
+    }
+}
+
+async fn change_precision(before: i64, after: i64) {
+    let broker = TestBroker::with(loopback(), |s| s.timer_precision_ms = before).await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    let first = now_ms() + 2500;
+    for n in 0..20i64 {
+        let at = (first + 170 * n).to_string();
+        client
+            .ok(with("t", &[("TIMER_DELIVER_MS", &at)]), body(n.to_string()))
+            .await;
+    }
+    eventually(async || figure(&client, "timerCongestNum").await == "20").await;
+    client.disconnect();
+    let dir = broker.stop().await;
+    let broker = TestBroker::on(dir, loopback(), |s| s.timer_precision_ms = after).await;
+    let client = broker.client().await;
+    client.await_max("t", 0, 20).await;
+    let got = all(&client, "t").await;
+    assert_eq!(got.len(), 20);
+    for stored in got {
+        let at = first + 170 * stored.body.parse::<i64>().unwrap();
+        assert!(
+            stored.at >= at,
+            "{} came {} ms early",
+            stored.body,
+            at - stored.at
+        );
+    }
+    broker.stop().await;
+}
+
+/// Known fault K43: the broker has run with a clock that was years ahead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_time_of_a_wrong_clock_holds_nothing_up() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    client
+        .ok(with("t", &[("TIMER_DELAY_MS", "100")]), body("before"))
+        .await;
+    client.await_max("t", 0, 1).await;
+    client.disconnect();
+    let dir = broker.stop().await;
+    let check = dir.path().join("config/timercheck");
+    let file = std::fs::OpenOptions::new().write(true).open(check).unwrap();
+    let years = now_ms() + 24 * 365 * 86_400_000;
+    file.write_all_at(&years.to_be_bytes(), 0).unwrap();
+    for n in 2..4 {
+        let broker = TestBroker::on(dir.clone(), loopback(), |_| {}).await;
+        let client = broker.client().await;
+        client
+            .ok(with("t", &[("TIMER_DELAY_SEC", "1")]), body("after"))
+            .await;
+        client.await_max("t", 0, n).await;
+        assert_eq!(all(&client, "t").await.len() as i64, n, "and nothing comes back");
+        client.disconnect();
+        broker.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_in_the_timers_files_stops_nothing() {
+    let broker = TestBroker::with(loopback(), |s| s.mapped_file_size_timer_log = 4096).await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    for n in 0..100i64 {
+        let at = (now_ms() + 3000 + n).to_string();
+        client
+            .ok(with("t", &[("TIMER_DELIVER_MS", &at)]), body(n.to_string()))
+            .await;
+    }
+    eventually(async || figure(&client, "timerCongestNum").await == "100").await;
+    client.disconnect();
+    let dir = broker.stop().await;
+    // The second segment is nonsense: from there on messages are put in again from their queue.
+    let segment = dir.path().join("timerlog/00000000000000004096");
+    std::fs::write(&segment, [0xAB; 4096]).unwrap();
+    let broker = TestBroker::on(dir, loopback(), |s| s.mapped_file_size_timer_log = 4096).await;
+    let client = broker.client().await;
+    client.await_max("t", 0, 100).await;
+    let distinct: BTreeSet<String> = all(&client, "t").await.into_iter().map(|m| m.body).collect();
+    assert_eq!(distinct.len(), 100);
     broker.stop().await;
 }
 
