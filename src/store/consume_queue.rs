@@ -106,6 +106,12 @@ impl Run {
         self.segment.is_resident(self.from, to)
     }
 
+    /// Orders the first `len` bytes to be read from the disk.
+    pub fn will_need(&self, len: usize) {
+        let to = self.from.saturating_add(len).min(self.to);
+        self.segment.will_need(self.from, to);
+    }
+
     fn first(&self) -> Option<Entry> {
         Some(EntryView::new(self.bytes().first_chunk()?).to_entry())
     }
@@ -301,6 +307,8 @@ impl ConsumeQueue {
         };
         self.maps.make_room();
         let (segment, writer) = Segment::open_write(&path, base, &file, at)?;
+        // Else the first entry of each of thousands of queues costs milliseconds, and megabytes of page cache.
+        segment.read_singly();
         files.writer = Some(writer);
         files.reserved = 0;
         match files.list.iter_mut().find(|(b, _)| *b == base) {

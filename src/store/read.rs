@@ -84,6 +84,8 @@ fn own_code(record: &[u8]) -> i64 {
 const TAIL: u64 = 8 * 1024 * 1024;
 /// Bytes of the log that are ordered ahead of a reader whose records lie close together.
 const READ_AHEAD: u64 = 1024 * 1024;
+/// Bytes of a queue that are ordered ahead of its reader.
+const QUEUE_AHEAD: usize = 64 * 1024;
 /// Records lie close together when their span is at most this many times their size.
 const CLOSE: u64 = 8;
 
@@ -337,6 +339,7 @@ impl Shared {
         let max_bytes = max_bytes.clamp(LEAST_BYTES, MOST_BYTES);
         let mut residency = Residency::new(self);
         if reach == Reach::Disk {
+            run.will_need(QUEUE_AHEAD);
             self.order_ahead(run.bytes(), max_count, residency.tail);
         }
         let log = self.log.segments();

@@ -204,6 +204,12 @@ impl Segment {
         true
     }
 
+    /// Makes a fault bring in one page and no more. In a new file with holes, what the system reads ahead is megabytes
+    /// of zeros. Only a wish.
+    pub fn read_singly(&self) {
+        let _ = self.map.advise(Advice::Random);
+    }
+
     /// Orders a range to be read from the disk, without waiting for it. Only a wish.
     pub fn will_need(&self, from: usize, to: usize) {
         let to = to.min(self.len());
