@@ -350,6 +350,14 @@ impl Clients {
         self.consumers.contains_key(group)
     }
 
+    /// Renews a subscription of a pull; false when it is not known.
+    pub fn renew_pulled(&self, group: &str, topic: &str, now: Instant) -> bool {
+        self.pulled
+            .get_mut(group)
+            .and_then(|mut topics| topics.get_mut(topic).map(|known| known.at = now))
+            .is_some()
+    }
+
     /// A group's subscription of a topic, from heartbeats or pulls.
     pub fn subscription(&self, group: &str, topic: &str) -> Option<SubscriptionData> {
         let beaten = self

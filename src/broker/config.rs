@@ -111,6 +111,37 @@ pub struct BrokerConfig {
     pub trace_on: bool,
     /// Keys that no request may change, separated by `;`.
     pub config_black_list: String,
+    /// Revive queues, over which the checkpoints of pops are spread. Read when the revive topic is first made.
+    pub revive_queue_num: i32,
+    /// Most pops of one group and queue that wait for messages; further ones are answered 209 at once.
+    pub pop_polling_size: usize,
+    /// Most pops that wait in all.
+    pub max_pop_polling_size: usize,
+    /// How many pops of a hundred look into the retry topic first.
+    pub pop_from_retry_probability: u32,
+    /// Pops answer retried messages under the name of their retry topic, not of their own topic.
+    pub pop_response_return_actual_retry_topic: bool,
+    /// Pop retry topics are named `%RETRY%group+topic`, not `%RETRY%group_topic`.
+    pub enable_retry_topic_v2: bool,
+    /// With the new names, messages under the old ones are popped too.
+    pub retrieve_message_from_pop_retry_topic_v1: bool,
+    /// A new group that pops from the end begins at the first message of a young, hot queue.
+    pub init_pop_offset_by_check_msg_in_mem: bool,
+    /// A queue of which a group holds too many messages gives it no more.
+    pub enable_pop_message_threshold: bool,
+    /// How many are too many.
+    pub pop_inflight_message_threshold: i64,
+    /// A message that cannot be read is given up after 17 tries to hand it out again.
+    #[serde(rename = "skipWhenCKRePutReachMaxTimes")]
+    pub skip_when_ck_re_put_reach_max_times: bool,
+    /// Pop retry topics go when their topic is deleted.
+    pub clear_retry_topic_when_delete_topic: bool,
+    /// The broker shares queues among clients that ask for it; off, each gets all.
+    pub server_load_balancer_enable: bool,
+    /// How groups consume topics that nobody set a mode for: PULL or POP.
+    pub default_message_request_mode: String,
+    /// How many neighbours share a pop client's queues then; all when it is 0 or less.
+    pub default_pop_share_queue_num: i32,
     /// Sends to a topic or broker without write permission are answered 16, so that clients turn to another broker
     /// at once; false is Java's way, which checks the broker's permission for order topics alone.
     pub rmq_check_write_perm: bool,
@@ -164,6 +195,21 @@ impl Default for BrokerConfig {
             region_id: "DefaultRegion".into(),
             trace_on: true,
             config_black_list: "configBlackList;brokerConfigPath".into(),
+            revive_queue_num: 8,
+            pop_polling_size: 1024,
+            max_pop_polling_size: 100_000,
+            pop_from_retry_probability: 20,
+            pop_response_return_actual_retry_topic: false,
+            enable_retry_topic_v2: false,
+            retrieve_message_from_pop_retry_topic_v1: true,
+            init_pop_offset_by_check_msg_in_mem: true,
+            enable_pop_message_threshold: false,
+            pop_inflight_message_threshold: 10_000,
+            skip_when_ck_re_put_reach_max_times: false,
+            clear_retry_topic_when_delete_topic: true,
+            server_load_balancer_enable: true,
+            default_message_request_mode: "PULL".into(),
+            default_pop_share_queue_num: -1,
             rmq_check_write_perm: true,
         }
     }
@@ -199,6 +245,12 @@ pub const LIMITS: Limits = &[
     ("transactionCheckMax", Allowed::Range(1, i32::MAX as i64)),
     ("transactionOpMsgMaxSize", Allowed::Range(1, 1_000_000)),
     ("transactionOpBatchInterval", Allowed::Range(0, 3_600_000)),
+    ("reviveQueueNum", Allowed::Range(1, 64)),
+    ("popPollingSize", Allowed::Range(0, 1_000_000)),
+    ("maxPopPollingSize", Allowed::Range(0, 10_000_000)),
+    ("popFromRetryProbability", Allowed::Range(0, 100)),
+    ("popInflightMessageThreshold", Allowed::Range(0, i64::MAX)),
+    ("defaultMessageRequestMode", Allowed::OneOf(&["PULL", "POP"])),
 ];
 
 /// The same for keys of the store.
@@ -277,6 +329,20 @@ const LIVE: &[&str] = &[
     "storeReplyMessageEnable",
     "regionId",
     "traceOn",
+    "popPollingSize",
+    "maxPopPollingSize",
+    "popFromRetryProbability",
+    "popResponseReturnActualRetryTopic",
+    "enableRetryTopicV2",
+    "retrieveMessageFromPopRetryTopicV1",
+    "initPopOffsetByCheckMsgInMem",
+    "enablePopMessageThreshold",
+    "popInflightMessageThreshold",
+    "skipWhenCKRePutReachMaxTimes",
+    "clearRetryTopicWhenDeleteTopic",
+    "serverLoadBalancerEnable",
+    "defaultMessageRequestMode",
+    "defaultPopShareQueueNum",
     "rmqCheckWritePerm",
 ];
 

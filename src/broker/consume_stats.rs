@@ -260,7 +260,14 @@ impl Broker {
     /// End of a queue, how far the group committed and pulled, and the time of the last message consumed. May wait
     /// for the disk.
     fn places(&self, group: &str, topic: &str, queue_id: i32) -> OffsetWrapper {
-        let consumer_offset = self.offsets.committed(group, topic, queue_id).unwrap_or(0).max(0);
+        let committed = self.offsets.committed(group, topic, queue_id).unwrap_or(0).max(0);
+        let held = self.pop.in_flight(topic, group, queue_id);
+        // What pop clients hold is not consumed. Java shows it as if it were.
+        let (consumer_offset, popped) = match held {
+            None => (committed, committed),
+            Some(held) if held.in_order => (committed, committed.saturating_add(held.count)),
+            Some(held) => (committed.saturating_sub(held.count).max(0), committed),
+        };
         let last_timestamp = if consumer_offset > 0 {
             self.store.store_time(topic, queue_id, consumer_offset - 1).max(0)
         } else {
@@ -271,7 +278,7 @@ impl Broker {
             broker_offset: self.store.max_offset(topic, queue_id),
             consumer_offset,
             last_timestamp,
-            pull_offset: pulled.unwrap_or(0).max(consumer_offset),
+            pull_offset: pulled.unwrap_or(0).max(consumer_offset).max(popped),
         }
     }
 }

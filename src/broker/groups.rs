@@ -305,6 +305,7 @@ pub async fn delete(
         broker.offsets.remove_group(&header.group_name);
     }
     broker.stats.drop_group(&header.group_name);
+    broker.pop.remove_group(&header.group_name);
     broker
         .kept(|broker| broker.groups.save().and(broker.offsets.save()))
         .await?;

@@ -18,7 +18,10 @@ use crate::protocol::frame::Frame;
 use crate::protocol::message_id::UniqueKeys;
 use crate::protocol::model::{DataVersion, check_topic};
 use crate::protocol::properties::{self, names};
-use crate::protocol::requests::{LitePullMessage, NotifyConsumerIdsChanged, PullMessage};
+use crate::protocol::requests::{
+    LitePullMessage, Notification, NotifyConsumerIdsChanged, PeekMessage, PollingInfo, PopMessage,
+    PullMessage,
+};
 use crate::remoting::{Peer, Reply, Service, listen::Listener, routes};
 use crate::store::{self, MessageStore, StoreConfig};
 
@@ -38,6 +41,7 @@ mod groups;
 mod locks;
 mod offset_requests;
 mod offsets;
+mod pop;
 mod pull;
 mod put;
 mod query;
@@ -128,6 +132,7 @@ pub struct Broker {
     timer: Option<timer::Timer>,
     clients: clients::Clients,
     locks: locks::QueueLocks,
+    pop: pop::Pop,
     stats: stats::Stats,
     transactions: transactions::Transactions,
     aside: aside::Aside,
@@ -147,13 +152,22 @@ pub struct Broker {
 /// One of the broker's two ports.
 struct Port {
     broker: Arc<Broker>,
-    /// Pulls are served on the main port alone.
+    /// Pulls, pops and what waits like them are served on the main port alone.
     main: bool,
 }
 
 impl Service for Port {
     async fn handle(self: Arc<Self>, peer: Peer, request: Frame) -> Reply {
-        if !self.main && matches!(request.code, PullMessage::CODE | LitePullMessage::CODE) {
+        let waits = matches!(
+            request.code,
+            PullMessage::CODE
+                | LitePullMessage::CODE
+                | PopMessage::CODE
+                | PeekMessage::CODE
+                | Notification::CODE
+                | PollingInfo::CODE
+        );
+        if !self.main && waits {
             return routes::unsupported(&peer, request.code);
         }
         dispatch::dispatch(self.broker.clone(), peer, request).await
@@ -253,6 +267,7 @@ impl Broker {
             timer,
             clients: clients::Clients::default(),
             locks: locks::QueueLocks::default(),
+            pop: pop::Pop::load(&store)?,
             stats: stats::Stats::default(),
             transactions: transactions::Transactions::new(&store),
             aside: aside::Aside::default(),
@@ -274,6 +289,11 @@ impl Broker {
             tasks: TaskTracker::new(),
             listeners: Mutex::default(),
         });
+        let recovering = broker.clone();
+        let recovered = tokio::task::spawn_blocking(move || recovering.recover_pop_offsets()).await;
+        if let Err(e) = recovered {
+            tracing::error!(error = %e, "looking for pop offsets was aborted");
+        }
         for (addr, main) in [
             (SocketAddr::new(listen.ip(), listen.port() - 2), false),
             (listen, true),
@@ -354,7 +374,8 @@ impl Broker {
                 .and(broker.groups.save_always())
                 .and(broker.offsets.save_always())
                 .and(broker.save_filters())
-                .and(broker.delays.save());
+                .and(broker.delays.save())
+                .and(broker.save_pop_always());
             if let Some(Err(e)) = broker.timer.as_ref().map(timer::Timer::close) {
                 tracing::error!(error = %e, "the timer did not close cleanly; the next start repeats some messages");
             }
@@ -445,6 +466,7 @@ impl Broker {
             let broker = self.clone();
             self.tasks.spawn(async move { broker.flush_timer().await });
         }
+        self.start_revive();
     }
 
     /// Runs `work` in a task until the broker stops.
@@ -479,7 +501,7 @@ impl Broker {
             if delays_behind {
                 delays_at = Instant::now();
             }
-            let tables_behind = self.topics.is_behind() || self.groups.is_behind();
+            let tables_behind = self.topics.is_behind() || self.groups.is_behind() || self.pop.is_behind();
             if !(tables_behind || offsets_behind || filters_behind || delays_behind) {
                 continue;
             }
@@ -504,6 +526,7 @@ impl Broker {
                     } else {
                         Ok(())
                     },
+                    broker.save_pop(),
                 ]
             });
             match written.await {

@@ -203,6 +203,7 @@ fn reset_now(broker: &Broker, header: &InvokeBrokerToResetOffset) -> Handled<Inv
     for (queue_id, offset) in places {
         tracing::info!(group, topic, queue_id, offset, "offset reset by an admin");
         broker.offsets.reset(group, topic, queue_id, offset);
+        broker.pop.reset(topic, group, queue_id);
         body.offset_table.insert(broker.queue(topic, queue_id), offset);
     }
     Ok(Answer::ok((), Json::new(body)))

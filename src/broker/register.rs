@@ -9,10 +9,10 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use super::Broker;
-use crate::protocol::body::{KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable};
+use crate::protocol::body::{KvTable, RegisterBrokerBody, TopicConfig, TopicConfigTable, TopicRouteData};
 use crate::protocol::frame::MAX_FRAME;
 use crate::protocol::model::{DataVersion, Perm};
-use crate::protocol::requests::{RegisterBroker, UnregisterBroker};
+use crate::protocol::requests::{GetRouteinfoByTopic, RegisterBroker, UnregisterBroker};
 use crate::protocol::{Request, json};
 use crate::remoting::CallError;
 use crate::remoting::pool::{NoService, Pool};
@@ -87,6 +87,21 @@ impl Registrar {
             peer.close();
         }
         answer
+    }
+
+    /// The route of a topic, from the first name server that knows it.
+    async fn route(&self, servers: &[String], topic: &str) -> Option<TopicRouteData> {
+        for server in servers {
+            let header = GetRouteinfoByTopic {
+                topic: topic.to_owned(),
+                ..GetRouteinfoByTopic::default()
+            };
+            match self.call(server, &header, (), TOPIC_TIMEOUT).await {
+                Ok(((), body)) => return Some(body.value),
+                Err(e) => tracing::debug!(server, topic, error = %e, "no route from this name server"),
+            }
+        }
+        None
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -302,6 +317,12 @@ impl Broker {
         async move {
             let _ = tokio::time::timeout(TOPIC_TIMEOUT, told).await;
         }
+    }
+
+    /// The route of a topic as the name servers know it.
+    pub(super) async fn route_of(&self, topic: &str) -> Option<TopicRouteData> {
+        let servers = server_list(&self.config().namesrv_addr);
+        self.registrar.route(&servers, topic).await
     }
 
     /// Takes leave of every name server.

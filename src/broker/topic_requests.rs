@@ -49,6 +49,28 @@ pub async fn update_list(
 }
 
 impl Broker {
+    /// Deletes topics and all that hangs on them. Blocks on the disk.
+    fn delete_topics(&self, topics: &[String]) -> Result<(), String> {
+        let mut known = Vec::new();
+        for topic in topics {
+            if self.topics.remove(topic) {
+                known.push(topic);
+            }
+            self.offsets.remove_topic(topic);
+            self.stats.drop_topic(topic);
+            self.pop.remove_topic(topic);
+            if let Some(timer) = &self.timer {
+                timer.metrics.remove(topic);
+            }
+        }
+        // Both are tried, so that a table that cannot be written leaves as little behind as possible.
+        let kept = (self.topics.save().and(self.offsets.save())).map_err(|e| e.to_string());
+        for topic in known {
+            self.store.delete_topic(topic).map_err(|e| e.to_string())?;
+        }
+        kept
+    }
+
     async fn update_topics(self: &Arc<Self>, peer: &Peer, wishes: Vec<TopicConfig>) -> Result<(), Refusal> {
         tracing::debug!(peer = %peer.remote(), topics = wishes.len(), "topic update asked for");
         let changed = self.topics.update(wishes, &self.config())?;
@@ -81,18 +103,9 @@ pub async fn delete(
     // All of it happens in one task of its own: a client that hangs up leaves nothing half deleted.
     let owner = broker.clone();
     let deleted = tokio::task::spawn_blocking(move || {
-        let known = owner.topics.remove(&topic);
-        owner.offsets.remove_topic(&topic);
-        owner.stats.drop_topic(&topic);
-        if let Some(timer) = &owner.timer {
-            timer.metrics.remove(&topic);
-        }
-        // Both are tried, so that a table that cannot be written leaves as little behind as possible.
-        let kept = (owner.topics.save().and(owner.offsets.save())).map_err(|e| e.to_string());
-        if known {
-            owner.store.delete_topic(&topic).map_err(|e| e.to_string())?;
-        }
-        kept
+        let mut all = owner.pop_retry_topics(&topic);
+        all.insert(0, topic);
+        owner.delete_topics(&all)
     });
     match deleted.await {
         Ok(Ok(())) => Ok(Answer::ok((), ())),

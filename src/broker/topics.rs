@@ -31,8 +31,6 @@ const ROCKSDB_OFFSET: &str = "CHECKPOINT_TOPIC";
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// Every topic whose name begins so belongs to the system.
 const SYSTEM_PREFIX: &str = "rmq_sys_";
-/// Queues of the checkpoint topic of pop consumers.
-const REVIVE_QUEUES: i32 = 8;
 
 /// Topics that no client may send to.
 const NO_SENDS: [&str; 7] = [
@@ -401,7 +399,11 @@ fn boot_topics(config: &BrokerConfig) -> Vec<(String, i32, i32)> {
         (OFFSET_MOVED.to_owned(), 1, 6),
         (SCHEDULE_TOPIC.to_owned(), 18, 6),
         (format!("{cluster}_REPLY_TOPIC"), 1, 6),
-        (format!("{SYSTEM_PREFIX}REVIVE_LOG_{cluster}"), REVIVE_QUEUES, 6),
+        (
+            format!("{SYSTEM_PREFIX}REVIVE_LOG_{cluster}"),
+            config.revive_queue_num,
+            6,
+        ),
         (format!("{SYSTEM_PREFIX}SYNC_BROKER_MEMBER_{broker}"), 1, 1),
         (TRANS_HALF.to_owned(), 1, 6),
         (TRANS_OP_HALF.to_owned(), 1, 6),
