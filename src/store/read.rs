@@ -49,29 +49,6 @@ impl<L: LogBytes> Cutter<'_, L> {
     }
 }
 
-/// Whether a record that an earlier process wrote is still what its queue entry says: its checksum holds, and it is of
-/// this queue. Java hands out whatever lies there.
-fn is_sound(queue: &ConsumeQueue, offset: i64, record: &[u8]) -> bool {
-    let name = queue.name();
-    let fault = match MessageView::parse_checked(record) {
-        Ok(view) => {
-            // Queues of many light topics point to the record of the one topic it was sent to.
-            let is_here = view.topic() == name.topic && view.queue_id() == name.queue_id;
-            if is_here || name.topic.starts_with(LIGHT_QUEUE_PREFIX) {
-                return true;
-            }
-            format!("it is of {}@{}", view.topic(), view.queue_id())
-        }
-        Err(fault) => fault.to_string(),
-    };
-    tracing::error!(
-        "the record of {}@{} {offset} is damaged: {fault}; it is not handed out",
-        name.topic,
-        name.queue_id
-    );
-    false
-}
-
 /// The tag code of a record by its own properties.
 fn own_code(record: &[u8]) -> i64 {
     MessageView::parse(record)
@@ -304,6 +281,54 @@ impl Shared {
         got
     }
 
+    /// Whether a record that an earlier process wrote is still what its queue entry says: its checksum holds, and it is
+    /// of this queue and place. Java hands out whatever lies there.
+    fn is_sound(&self, queue: &ConsumeQueue, offset: i64, physical: i64, record: &[u8]) -> bool {
+        let name = queue.name();
+        let fault = match MessageView::parse_checked(record) {
+            Ok(view) => {
+                let is_here = view.topic() == name.topic
+                    && view.queue_id() == name.queue_id
+                    && view.physical_offset() == physical
+                    && self.is_in_place(queue, offset, view.queue_offset());
+                // Queues of many light topics point to the record of the one topic it was sent to.
+                if is_here || name.topic.starts_with(LIGHT_QUEUE_PREFIX) {
+                    return true;
+                }
+                format!(
+                    "its header says {}@{} {} at {}",
+                    view.topic(),
+                    view.queue_id(),
+                    view.queue_offset(),
+                    view.physical_offset()
+                )
+            }
+            Err(fault) => fault.to_string(),
+        };
+        tracing::error!(
+            "the record of {}@{} {offset}, at {physical} in the commit log, is damaged: {fault}; it is not handed out",
+            name.topic,
+            name.queue_id
+        );
+        false
+    }
+
+    /// Whether the record at `offset` of a queue may call itself `own`. In a queue that lost many entries all that
+    /// follow are shifted by as much, so what a neighbour does as well is no damage.
+    fn is_in_place(&self, queue: &ConsumeQueue, offset: i64, own: i64) -> bool {
+        let shift = |n: i64| {
+            let entry = queue.entry(n).filter(|entry| !entry.is_blank())?;
+            let record = self.log.record(entry.offset, Some(entry.size))?;
+            let view = MessageView::parse(&record).ok()?;
+            view.queue_offset().checked_sub(n)
+        };
+        own == offset || {
+            let (before, after) = (shift(offset - 1), shift(offset + 1));
+            let mine = own.checked_sub(offset);
+            before.is_none() && after.is_none() || before == mine || after == mine
+        }
+    }
+
     /// Takes records from `got.next_offset` on, from one segment of the queue, until a limit is reached.
     fn collect(
         &self,
@@ -390,7 +415,9 @@ impl Shared {
             }
             let at = got.next_offset - 1;
             let record = cutter.record(entry.to_entry());
-            match record.filter(|record| self.log.is_own(entry.offset()) || is_sound(queue, at, record)) {
+            match record.filter(|record| {
+                self.log.is_own(entry.offset()) || self.is_sound(queue, at, entry.offset(), record)
+            }) {
                 Some(record) if elsewhere && !filter.passes_code(own_code(&record)) => {
                     if bytes == 0 {
                         got.status = GetStatus::NoMatchedMessage;

@@ -55,6 +55,8 @@ struct Spot {
     amount: u64,
     /// Field of a record, where it is one.
     field: &'static str,
+    /// The last field that the harm reaches, empty when one before it has a check.
+    last_field: &'static str,
     /// The store was not stopped cleanly.
     torn_stop: bool,
     /// Ids of the messages that lie there.
@@ -261,6 +263,16 @@ fn field_at(record: &Placed, at: u64) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
+/// The field of a record that a range ends in, when no field that the range touches is covered by a check.
+fn open_range(record: &Placed, at: u64, len: u64) -> &'static str {
+    let is_open = |at: u64| at < record.at + record.len && UNPROTECTED.contains(&field_at(record, at));
+    if (at..at + len).all(is_open) {
+        field_at(record, at + len - 1)
+    } else {
+        ""
+    }
+}
+
 fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
     let store = base.join("store");
     let log = placed(&store);
@@ -281,6 +293,7 @@ fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
                     harm,
                     amount: if harm == Harm::Zero { 4 } else { dice.within(0, 8) },
                     field: name,
+                    last_field: open_range(last, at, if harm == Harm::Zero { 4 } else { 1 }),
                     torn_stop,
                     hit: 1,
                 });
@@ -340,6 +353,9 @@ fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
                 harm,
                 amount,
                 field: log.iter().find(touched).map_or("", |m| field_at(m, at.max(m.at))),
+                last_field: log.iter().find(touched).filter(|m| at >= m.at).map_or("", |m| {
+                    open_range(m, at, if harm == Harm::Zero { amount } else { 1 })
+                }),
                 torn_stop: dice.chance(50),
                 hit: if kind == "commitlog" {
                     log.iter().filter(touched).count()
@@ -403,7 +419,7 @@ fn try_spot(plan: &Plan, base: &Path, spot: &Spot, port: u16) -> Counts {
     };
     if !plan.target.is_java() {
         let is_open = match spot.kind {
-            "field" | "commitlog" => spot.harm == Harm::Flip && UNPROTECTED.contains(&spot.field),
+            "field" | "commitlog" => spot.harm != Harm::Cut && UNPROTECTED.contains(&spot.last_field),
             _ => false,
         };
         match inspect(&site.store, &file, dir.path()) {

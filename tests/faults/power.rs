@@ -20,19 +20,52 @@ const MSYNC: u64 = 4;
 struct Durable {
     size: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+    /// Pages whose write-back failed, as they were then. The system takes such a page for clean: until it is written to
+    /// again, a later flush has nothing to do and succeeds.
+    failed: BTreeMap<u64, Box<[u8; PAGE]>>,
 }
 
 impl Durable {
-    fn put(&mut self, mut at: u64, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let (page, from) = (at / PAGE as u64, at as usize % PAGE);
-            let len = bytes.len().min(PAGE - from);
-            let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
-            page[from..from + len].copy_from_slice(&bytes[..len]);
-            at += len as u64;
-            bytes = &bytes[len..];
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        for (number, from, piece) in pages(at, bytes) {
+            if piece.len() == PAGE
+                && self
+                    .failed
+                    .get(&number)
+                    .is_some_and(|failed| failed[..] == *piece)
+            {
+                continue;
+            }
+            self.failed.remove(&number);
+            let page = self.pages.entry(number).or_insert_with(|| Box::new([0; PAGE]));
+            page[from..from + piece.len()].copy_from_slice(piece);
         }
     }
+
+    fn fail(&mut self, at: u64, bytes: &[u8]) {
+        for (number, from, piece) in pages(at, bytes) {
+            let clean = [0; PAGE];
+            let durable = self.pages.get(&number).map_or(&clean, |page| &**page);
+            let mut page = Box::new(*durable);
+            page[from..from + piece.len()].copy_from_slice(piece);
+            if *page != *durable {
+                self.failed.insert(number, page);
+            }
+        }
+    }
+}
+
+/// The pages that bytes at an offset lie in: number, begin within it, and the piece.
+fn pages(mut at: u64, mut bytes: &[u8]) -> Vec<(u64, usize, &[u8])> {
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let from = at as usize % PAGE;
+        let (piece, rest) = bytes.split_at(bytes.len().min(PAGE - from));
+        out.push((at / PAGE as u64, from, piece));
+        at += piece.len() as u64;
+        bytes = rest;
+    }
+    out
 }
 
 /// Names of a directory: identity and whether it is a directory itself.
@@ -83,6 +116,8 @@ impl Platter {
                 if by == MSYNC {
                     platter.flushed_at_us.insert(id, at_us);
                 }
+            } else if kind == 3 {
+                platter.files.entry(id).or_default().fail(offset, data);
             } else {
                 platter.directories.insert(id, names(data));
             }

@@ -31,7 +31,7 @@ struct control {
 
 // A header of the record of durable things: see Platter in power.rs. Data or directory entries follow.
 struct note {
-  uint32_t magic, kind; // 1 data, 2 directory
+  uint32_t magic, kind; // 1 data, 2 directory, 3 data whose flush failed
   uint64_t id, by, offset, len, size, at_us; // by: the kind of call
 };
 
@@ -139,13 +139,17 @@ static void put(const void *bytes, size_t len) {
 static int records(void) { return platter >= 0 && atomic_load(&control->record); }
 
 // The bytes as they are before the flush begins: the flush makes at least these durable.
-static void record_bytes(int by, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
-  struct note note = {0x504C4154, 1, 0, by, offset, len, 0, now_us()};
+static void record_as(int kind, int by, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
+  struct note note = {0x504C4154, kind, 0, by, offset, len, 0, now_us()};
   if (!identity(path, &note.id, &note.size)) return;
   pthread_mutex_lock(&writing);
   put(&note, sizeof note);
   if (len) put(bytes, len);
   pthread_mutex_unlock(&writing);
+}
+
+static void record_bytes(int by, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
+  record_as(1, by, path, offset, bytes, len);
 }
 
 static void record_file(const char *path) {
@@ -268,11 +272,14 @@ int msync(void *at, size_t len, int flags) {
       if (maps[i].from <= (uintptr_t)at && (uintptr_t)at < maps[i].to) found = maps[i];
     pthread_mutex_unlock(&mapping);
     if (found.to) {
-      if (strikes(MSYNC, found.path, &after)) return -1;
+      int fails = strikes(MSYNC, found.path, &after), error = errno;
       if (records() && (flags & MS_SYNC)) {
         size_t most = found.to - (uintptr_t)at;
-        record_bytes(MSYNC, found.path, found.offset + ((uintptr_t)at - found.from), at, len < most ? len : most);
+        uint64_t offset = found.offset + ((uintptr_t)at - found.from);
+        record_as(fails ? 3 : 1, MSYNC, found.path, offset, at, len < most ? len : most);
       }
+      errno = error;
+      if (fails) return -1;
     }
   }
   return done(syscall(SYS_msync, at, len, flags), after);
