@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use tokio::sync::{Notify, watch};
 
+use super::stats::Named;
 use super::tables::{self, TableFile};
 use super::topics::{SCHEDULE_TOPIC, TRANS_HALF};
 use super::waiting::real_place;
@@ -20,6 +21,7 @@ use super::{Broker, now_ms, put};
 use crate::protocol::body::DelayOffsets;
 use crate::protocol::message::MessageView;
 use crate::protocol::model::DataVersion;
+use crate::protocol::properties::names;
 use crate::store::{AppendError, Appended, Durability, MessageStore, QueueEntry};
 
 /// Messages of one level that are delivered before the others have their turn.
@@ -28,6 +30,9 @@ const ROUND: usize = 256;
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 /// Pause before a put that was refused is tried again.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// Under which group the deliveries are counted, as in Java.
+const DELIVERER: &str = "SCHEDULE_CONSUMER";
 
 /// How far each level has come.
 #[derive(Debug)]
@@ -314,7 +319,10 @@ impl Broker {
                 break;
             }
             match self.deliver_delayed_one(entry, view.as_ref()) {
-                Ok(appended) => last = Some(appended),
+                Ok(appended) => {
+                    self.count_delivered(queue, view.as_ref(), appended.end - appended.offset);
+                    last = Some(appended);
+                }
                 Err(Undelivered::Gone) => gone += 1,
                 Err(Undelivered::Bad(why)) => {
                     if bad == 0 {
@@ -356,6 +364,17 @@ impl Broker {
         }
         if next != from || last.is_some() {
             round.moved.push((level, next, last));
+        }
+    }
+
+    /// Counts a delivered message as Java's `ScheduleMessageService` does: got from its level, put into its topic.
+    fn count_delivered(&self, queue: i32, view: Option<&MessageView<'_>>, bytes: i64) {
+        let key = format!("{SCHEDULE_TOPIC}@{queue}@{DELIVERER}");
+        self.stats.count(Named::QueueGetNums, &key, 1);
+        self.stats.count(Named::QueueGetSize, &key, bytes);
+        if let Some(topic) = view.and_then(|view| view.properties().get(names::REAL_TOPIC)) {
+            let system = self.topics.is_system(topic);
+            self.stats.put(topic, system, 1, bytes, Duration::ZERO);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Offsets: a group's (14, 15, 43, 308, 314), a queue's (29 to 32), and their reset (222).
+//! Offsets: a group's (14, 15, 43, 45, 308, 314), a queue's (29 to 32), and their reset (222).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use super::config::MAX_QUEUES;
 use crate::protocol::body::{ConsumerOffsets, QueryCorrectionOffsetAnswer, ResetOffset};
 use crate::protocol::model::{MessageQueue, check_group};
 use crate::protocol::requests::{
-    Boundary as WireBoundary, CloneGroupOffset, GetAllConsumerOffset, GetEarliestMsgStoretime, GetMaxOffset,
-    GetMinOffset, InvokeBrokerToResetOffset, OffsetReply, QueryConsumerOffset, QueryCorrectionOffset,
-    SearchOffsetByTimestamp, TimestampReply, UpdateConsumerOffset,
+    Boundary as WireBoundary, CloneGroupOffset, GetAllConsumerOffset, GetAllDelayOffset,
+    GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset, InvokeBrokerToResetOffset, OffsetReply,
+    QueryConsumerOffset, QueryCorrectionOffset, SearchOffsetByTimestamp, TimestampReply,
+    UpdateConsumerOffset,
 };
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
@@ -207,6 +208,16 @@ fn reset_now(broker: &Broker, header: &InvokeBrokerToResetOffset) -> Handled<Inv
         body.offset_table.insert(broker.queue(topic, queue_id), offset);
     }
     Ok(Answer::ok((), Json::new(body)))
+}
+
+/// 45: how far the delivery of each delay level has come.
+pub async fn delays(
+    broker: &Arc<Broker>,
+    _: &Peer,
+    _: GetAllDelayOffset,
+    (): (),
+) -> Handled<GetAllDelayOffset> {
+    Ok(Answer::ok((), Json::new(broker.delays.snapshot())))
 }
 
 /// 308: for each queue of a topic the least offset that any group has, but for the groups to leave out; the largest

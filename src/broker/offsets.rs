@@ -1,11 +1,12 @@
 //! Where each group stands in each queue (config/consumerOffset.json): committed, pulled, and resets not yet taken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use dashmap::DashMap;
+use serde::{Deserialize, Serialize};
 
 use super::now_ms;
 use super::tables::{self, TableFile};
@@ -24,6 +25,33 @@ struct Place {
 /// Topic -> queue -> place of one group.
 type Places = HashMap<String, BTreeMap<i32, Place>>;
 
+/// Java's table with `enableLmq`, which replaces consumerOffset.json there.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LightOffsets {
+    data_version: DataVersion,
+    /// `topic@group` -> offset in queue 0, of groups that are light queues themselves.
+    lmq_offset_table: BTreeMap<String, i64>,
+    offset_table: BTreeMap<String, BTreeMap<i32, i64>>,
+}
+
+/// The offsets that a Java broker with light queues left beside the place of consumerOffset.json.
+fn of_light_queues(path: &Path) -> Result<Option<ConsumerOffsets>, tables::Error> {
+    let file = TableFile::new(path.with_file_name("lmqConsumerOffset.json"));
+    let Some(saved) = file.load::<LightOffsets>()? else {
+        return Ok(None);
+    };
+    let mut offsets = ConsumerOffsets {
+        data_version: saved.data_version,
+        ..ConsumerOffsets::default()
+    };
+    offsets.offset_table.extend(saved.offset_table);
+    for (key, offset) in saved.lmq_offset_table {
+        offsets.offset_table.entry(key).or_default().insert(0, offset);
+    }
+    Ok(Some(offsets))
+}
+
 /// The places of all groups.
 #[derive(Debug)]
 pub struct Offsets {
@@ -36,13 +64,17 @@ pub struct Offsets {
 impl Offsets {
     /// Loads the table at `path`.
     pub fn load(path: PathBuf) -> Result<Self, tables::Error> {
-        let file = TableFile::new(path);
+        let file = TableFile::new(path.clone());
         let groups: DashMap<String, Places> = DashMap::new();
         let mut version = DataVersion {
             timestamp: now_ms(),
             ..DataVersion::default()
         };
-        if let Some(saved) = file.load::<ConsumerOffsets>()? {
+        let saved = match file.load::<ConsumerOffsets>()? {
+            Some(saved) => Some(saved),
+            None => of_light_queues(&path)?,
+        };
+        if let Some(saved) = saved {
             version = saved.data_version;
             for (key, queues) in saved.offset_table {
                 let Some((topic, group)) = key.split_once('@') else {
@@ -299,6 +331,27 @@ mod tests {
         assert!(offsets.groups_of("t").is_empty());
         offsets.remove_group("g");
         assert!(offsets.topics_of("g").is_empty());
+    }
+
+    #[test]
+    fn offsets_of_a_java_broker_with_light_queues_are_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = r#"{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":1},"groupTopicMap":{},
+            "lmqOffsetTable":{"%LMQ%a@%LMQ%g":7},"offsetTable":{"t@g":{0:60,1:2}}}"#;
+        std::fs::write(dir.path().join("lmqConsumerOffset.json"), text).unwrap();
+        let path = dir.path().join("consumerOffset.json");
+        let offsets = Offsets::load(path.clone()).unwrap();
+        assert_eq!(offsets.committed("g", "t", 0), Some(60));
+        assert_eq!(offsets.committed("%LMQ%g", "%LMQ%a", 0), Some(7));
+        offsets.commit("g", "t", 0, 61, 500);
+        offsets.save().unwrap();
+        let again = Offsets::load(path).unwrap();
+        assert_eq!(
+            again.committed("g", "t", 0),
+            Some(61),
+            "our own table wins from then on"
+        );
+        assert_eq!(again.committed("%LMQ%g", "%LMQ%a", 0), Some(7));
     }
 
     #[test]

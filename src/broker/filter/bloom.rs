@@ -81,6 +81,13 @@ mod tests {
         );
     }
 
+    /// From the consumerFilter.json of the golden stores `basic` and `features`, which Java wrote.
+    #[test]
+    fn positions_are_those_that_java_saved() {
+        assert_eq!(positions("g_group_sql", "g_fifo"), [109, 109, 109]);
+        assert_eq!(positions("g_group_sql", "g_ext"), [10, 100, 99]);
+    }
+
     #[test]
     fn positions_are_in_range() {
         for n in 0..1000 {

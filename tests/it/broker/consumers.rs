@@ -247,6 +247,8 @@ async fn online_clients_are_pushed_to_their_new_offsets_where_java_does_it() {
         (1, "THe consumer group <g> not exist".into())
     );
     admin.heartbeat("c0", "g", "t", "*").await;
+    let delays = admin.ok(GetAllDelayOffset, ()).await.1.value;
+    assert!(delays.offset_table.is_empty() && delays.data_version.timestamp > 0);
     let commit = UpdateConsumerOffset {
         consumer_group: "g".into(),
         topic: "t".into(),
