@@ -80,6 +80,7 @@ pub async fn consume_directly(
             format!("msgId[{id}] is no offset message id: {e}"),
         )
     })?;
+    broker.warm_record(offset).await?;
     let record = broker.store.record_at(offset).ok_or_else(|| {
         let remark = format!("can not find message by the offset, {offset}");
         Refusal::new(codes::SYSTEM_ERROR, remark)

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 
 use super::Error;
-pub use super::disk::{last_nonzero, read_at_most};
 use super::disk::{self, io_error};
+pub use super::disk::{last_nonzero, read_at_most};
 use super::format::file_name;
 
 /// Bytes that look like one long file, of which the front may be gone.
