@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -144,6 +145,8 @@ pub struct Broker {
     store_host: SocketAddr,
     listen: SocketAddr,
     boot_ms: i64,
+    /// Messages that forced clean-up took from groups that had not read them.
+    lost_unread: AtomicU64,
     stopping: CancellationToken,
     tasks: TaskTracker,
     listeners: Mutex<Vec<Listener>>,
@@ -285,6 +288,7 @@ impl Broker {
             settings: Mutex::new((settings, version)),
             config_file: Mutex::default(),
             store,
+            lost_unread: AtomicU64::new(0),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: Mutex::default(),
@@ -307,6 +311,10 @@ impl Broker {
                 .map_err(|source| Error::Listen { addr, source })?;
             broker.listeners().push(listener);
         }
+        broker
+            .offsets
+            .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
+        broker.watch_losses();
         broker.spawn_background();
         tracing::info!("{}", broker.start_line());
         for (key, value) in &broker
@@ -432,6 +440,23 @@ impl Broker {
                 }
             }
         }
+    }
+
+    /// Counts, by topic and group, what forced clean-up takes from those who have not read it.
+    fn watch_losses(self: &Arc<Self>) {
+        let broker = Arc::downgrade(self);
+        self.store.on_loss(move |lost| {
+            let Some(broker) = broker.upgrade() else { return };
+            for ((topic, group), count) in broker.offsets.unread_of(lost) {
+                tracing::error!(
+                    topic,
+                    group,
+                    count,
+                    "messages deleted before the group read them, since the disk is full"
+                );
+                broker.lost_unread.fetch_add(count.unsigned_abs(), Relaxed);
+            }
+        });
     }
 
     fn spawn_background(self: &Arc<Self>) {

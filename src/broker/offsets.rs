@@ -12,6 +12,7 @@ use super::now_ms;
 use super::tables::{self, TableFile};
 use crate::protocol::body::ConsumerOffsets;
 use crate::protocol::model::DataVersion;
+use crate::store::Lost;
 
 /// A group's places in one queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -219,6 +220,47 @@ impl Offsets {
             });
             self.file.mark();
         }
+    }
+
+    /// Takes back offsets beyond the end of their queue: the log was cut, and new messages get the numbers again.
+    pub fn cut(&self, end: impl Fn(&str, i32) -> i64) {
+        for mut entry in self.groups.iter_mut() {
+            let group = entry.key().clone();
+            for (topic, queues) in entry.value_mut() {
+                for (&queue_id, place) in queues {
+                    let Some(offset) = place.committed else { continue };
+                    let end = end(topic, queue_id);
+                    if offset > end {
+                        tracing::warn!(
+                            group,
+                            topic,
+                            queue_id,
+                            offset,
+                            end,
+                            "an offset beyond the end of its queue is moved back to it"
+                        );
+                        place.committed = Some(end);
+                        self.file.mark();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Messages that groups had not committed when their records were deleted, by topic and group. Groups that never
+    /// committed anything of a topic are not known here.
+    pub fn unread_of(&self, lost: &[Lost]) -> BTreeMap<(String, String), i64> {
+        let mut unread = BTreeMap::new();
+        for lost in lost {
+            for group in self.groups_of(&lost.topic) {
+                let from = self.committed(&group, &lost.topic, lost.queue_id).unwrap_or(0);
+                let count = lost.to - lost.from.max(from).min(lost.to);
+                if count > 0 {
+                    *unread.entry((lost.topic.clone(), group)).or_insert(0) += count;
+                }
+            }
+        }
+        unread
     }
 
     /// Forgets a group.

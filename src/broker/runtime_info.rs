@@ -114,6 +114,9 @@ impl Broker {
             "startAcceptSendRequestTimeStamp",
             self.config().start_accept_send_request_time_stamp.to_string(),
         );
+        let lost = self.lost_unread.load(std::sync::atomic::Ordering::Relaxed);
+        put("rmqLostUnread", lost.to_string());
+        put("rmqIndexOff", figures.index_off.to_string());
         if let Some(reason) = figures.not_writable {
             put("rmqNotWritable", reason);
         }

@@ -63,7 +63,10 @@ impl TableFile {
         let mut damage = None;
         for path in [self.path.as_path(), Path::new(&copy)] {
             match fs::read(path) {
-                Ok(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => {}
+                // A table is never without bytes: that is what a power failure leaves of one.
+                Ok(bytes) if bytes.iter().all(|b| *b == 0 || b.is_ascii_whitespace()) => {
+                    damage.get_or_insert_with(|| "empty".to_owned());
+                }
                 Ok(bytes) => match json::from_slice(&bytes) {
                     Ok(value) => return Ok(Some(value)),
                     Err(e) => {

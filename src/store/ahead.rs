@@ -13,8 +13,9 @@ use super::segments::{self, Segment, SegmentWriter};
 
 /// Pages are made present in steps of this many bytes, one or two steps ahead of the writer.
 pub const STEP: usize = 4 * 1024 * 1024;
-/// How long an append waits for a segment, as in Java.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long appends wait for a segment before they are refused as busy, all of them together. Java waits five seconds
+/// for each, under its lock.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 /// One call to the kernel touches at most this much, so that a stop is not kept waiting.
 const CALL: usize = 1024 * 1024;
 
@@ -25,6 +26,17 @@ pub struct Fresh {
     pub segment: Arc<Segment>,
     /// Its writer.
     pub writer: SegmentWriter,
+}
+
+/// What became of the wish for a segment.
+#[derive(Debug)]
+pub enum Taken {
+    /// Here it is.
+    Ready(Fresh),
+    /// It could not be made; the next wish tries again.
+    Failed(String),
+    /// It is in the making.
+    Pending,
 }
 
 #[derive(Debug, Default)]
@@ -84,34 +96,48 @@ impl Ahead {
         self.changed.notify_all();
     }
 
-    /// Takes the segment at `base`; waits for it if it is not ready.
-    pub fn take(&self, base: u64) -> Result<Fresh, String> {
+    /// Takes the segment at `base` if it is ready; else asks for it.
+    pub fn take(&self, base: u64) -> Taken {
         let mut state = self.state();
-        if matches!(state.next, Next::Nothing | Next::Failed(_)) {
-            state.next = Next::Wanted(base);
-            self.changed.notify_all();
-        }
-        let waiting =
-            |state: &mut State| !state.stopped && matches!(state.next, Next::Wanted(_) | Next::Making);
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(state, PATIENCE, waiting)
-            .unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut state.next) {
-            Next::Ready(fresh) if fresh.segment.base() == base => Ok(fresh),
-            Next::Failed(reason) => Err(reason),
-            Next::Ready(other) => Err(format!(
+            Next::Ready(fresh) if fresh.segment.base() == base => Taken::Ready(fresh),
+            Next::Failed(reason) => Taken::Failed(reason),
+            Next::Ready(other) => Taken::Failed(format!(
                 "{} was prepared instead of the segment at {base}",
                 other.segment.path().display()
             )),
+            Next::Nothing => {
+                state.next = Next::Wanted(base);
+                self.changed.notify_all();
+                Taken::Pending
+            }
             unfinished => {
                 state.next = unfinished;
-                Err(format!(
-                    "the segment at {base} was not ready after {} s",
-                    PATIENCE.as_secs()
-                ))
+                Taken::Pending
             }
         }
+    }
+
+    /// True while a segment is in the making.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state().next, Next::Wanted(_) | Next::Making)
+    }
+
+    /// Waits until a segment that was asked for is made or cannot be; false when it takes longer than `patience`.
+    pub fn wait(&self, base: u64, patience: Duration) -> bool {
+        let waiting = |state: &mut State| {
+            let unfinished = match state.next {
+                Next::Wanted(wanted) => wanted == base,
+                Next::Making => true,
+                _ => false,
+            };
+            !state.stopped && unfinished
+        };
+        let (state, waited) = self
+            .changed
+            .wait_timeout_while(self.state(), patience, waiting)
+            .unwrap_or_else(PoisonError::into_inner);
+        !state.stopped && !waited.timed_out()
     }
 
     /// Body of the thread.
@@ -180,11 +206,18 @@ mod tests {
             let ahead = Arc::clone(&ahead);
             std::thread::spawn(move || ahead.run())
         };
+        let take = |base| loop {
+            match ahead.take(base) {
+                Taken::Ready(fresh) => break fresh,
+                Taken::Failed(reason) => panic!("{reason}"),
+                Taken::Pending => assert!(ahead.wait(base, Duration::from_secs(10))),
+            }
+        };
         ahead.want(65_536);
-        let fresh = ahead.take(65_536).unwrap();
+        let fresh = take(65_536);
         assert_eq!((fresh.segment.base(), fresh.segment.len()), (65_536, 65_536));
         ahead.touch(&fresh.segment, 0, 65_536);
-        let next = ahead.take(131_072).unwrap();
+        let next = take(131_072);
         ahead.want(196_608);
         drop(next);
         // Whether or not the last one is made by now, nothing but what was taken remains after the discard.
@@ -202,7 +235,9 @@ mod tests {
             std::thread::spawn(move || ahead.run())
         };
         for _ in 0..2 {
-            assert!(ahead.take(0).unwrap_err().contains("/no/such/dir"));
+            assert!(matches!(ahead.take(0), Taken::Pending));
+            assert!(ahead.wait(0, Duration::from_secs(10)));
+            assert!(matches!(ahead.take(0), Taken::Failed(reason) if reason.contains("/no/such/dir")));
         }
         ahead.stop();
         thread.join().unwrap();

@@ -156,4 +156,6 @@ pub struct StoreFigures {
     pub append_lock_held_ms: i64,
     /// Why the store refuses writes, if it does.
     pub not_writable: Option<String>,
+    /// The index was given up until the next start: messages are not found by key.
+    pub index_off: bool,
 }

@@ -13,7 +13,7 @@ use super::deleted::DeletedTopics;
 use super::format::batch_queue;
 use super::format::consume_queue::Entry;
 use super::health::Block;
-use super::index::{Index, IndexFile};
+use super::index::Index;
 use super::queues::ConsumeQueues;
 use super::segments::LogBytes;
 use super::shared::Shared;
@@ -36,6 +36,8 @@ const LINGER: Duration = Duration::from_micros(200);
 const LINGERS: u32 = 3;
 /// Pause before a failed write is tried again, as in Java.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause before the index is tried again; meanwhile queues do not get their entries.
+const INDEX_RETRY: Duration = Duration::from_millis(100);
 /// Attempts before the index is given up, when its trouble is not a full disk.
 const INDEX_ATTEMPTS: u32 = 3;
 
@@ -66,6 +68,11 @@ impl Build {
         self.at.load(Ordering::Acquire)
     }
 
+    /// True when the index was given up for this run.
+    pub fn is_index_off(&self) -> bool {
+        self.index_off.load(Ordering::Relaxed)
+    }
+
     /// Store time of the newest record that is built.
     pub fn timestamp(&self) -> i64 {
         self.timestamp.load(Ordering::Acquire)
@@ -74,7 +81,7 @@ impl Build {
 
 /// The properties that the building looks at.
 #[derive(Debug, Default)]
-struct Wanted<'a> {
+pub struct Wanted<'a> {
     tags: Option<&'a str>,
     keys: Option<&'a str>,
     unique_key: Option<&'a str>,
@@ -82,7 +89,8 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn of(view: &MessageView<'a>) -> Self {
+    /// Of a record.
+    pub fn of(view: &MessageView<'a>) -> Self {
         const WANTED: [&str; 4] = [names::TAGS, names::KEYS, names::UNIQ_KEY, names::DELAY];
         let mut found = [None; 4];
         for (name, value) in view.properties().iter_bytes() {
@@ -132,7 +140,7 @@ pub struct Dispatch<'a> {
 impl Dispatch<'_> {
     /// The queue entry of a record, and the queue it goes to; `None` for half messages, roll-backs, and queues that
     /// cannot or need not be.
-    fn entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Option<(Arc<ConsumeQueue>, Entry)> {
+    pub fn entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Option<(Arc<ConsumeQueue>, Entry)> {
         let transaction = view.sys_flag().transaction();
         if transaction == SysFlag::TRANSACTION_PREPARED || transaction == SysFlag::TRANSACTION_ROLLBACK {
             return None;
@@ -155,7 +163,7 @@ impl Dispatch<'_> {
 
     /// The entry of a record that holds several messages goes to a batch queue. Such records are Java's: this version
     /// writes none, so they come by at a replay alone.
-    fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
+    pub fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
         let number = |name| view.properties().get(name)?.parse::<i64>().ok();
         let (Some(base), Some(messages)) = (number(names::INNER_BASE), number(names::INNER_NUM)) else {
             return Ok(());
@@ -182,7 +190,7 @@ impl Dispatch<'_> {
 
     /// Adds a record to the light queues that it names, where it comes next: entries that a crash kept out of their
     /// files.
-    fn light_entries(&self, view: &MessageView<'_>, entry: Entry) -> Result<(), Error> {
+    pub fn light_entries(&self, view: &MessageView<'_>, entry: Entry) -> Result<(), Error> {
         let properties = view.properties();
         let (Some(queues), Some(offsets)) = (
             properties.get(names::INNER_MULTI_DISPATCH),
@@ -225,7 +233,7 @@ impl Dispatch<'_> {
     }
 
     /// Calls `put` for each key of a record that is not in the index yet.
-    fn index_keys(
+    pub fn index_keys(
         &self,
         view: &MessageView<'_>,
         wanted: &Wanted<'_>,
@@ -241,26 +249,6 @@ impl Dispatch<'_> {
         }
         wanted.keys().try_for_each(|key| put(index, key))
     }
-
-    /// Makes everything of a record, without a second try. Returns index files that became full.
-    pub fn replay(&self, view: &MessageView<'_>, queues: bool) -> Result<Vec<Arc<IndexFile>>, Error> {
-        let wanted = Wanted::of(view);
-        if queues && view.sys_flag().has(SysFlag::INNER_BATCH) {
-            self.batch_entry(view, &wanted)?;
-        } else if queues && let Some((queue, entry)) = self.entry(view, &wanted) {
-            queue.push(view.queue_offset(), entry)?;
-            if self.light_queues {
-                self.light_entries(view, entry)?;
-            }
-        }
-        let mut full = Vec::new();
-        self.index_keys(view, &wanted, |index, key| {
-            let put = index.put(view.topic(), key, view.physical_offset(), view.store_timestamp());
-            full.extend(put?);
-            Ok(())
-        })?;
-        Ok(full)
-    }
 }
 
 /// True for a name that is one part of a path and nothing else.
@@ -272,6 +260,8 @@ pub fn is_file_name(name: &str) -> bool {
 pub fn run(shared: &Shared) {
     let mut config = shared.config.load_full();
     let mut delays = config.delay_levels();
+    // Recovery may have indexed more than it could write to the queues.
+    let indexed_to = shared.index.end_offset();
     let build = &shared.build;
     let mut cursor = MessageCursor::new(shared.log.segments(), build.at()).check_body(false);
     let mut touched: Vec<Arc<ConsumeQueue>> = Vec::new();
@@ -288,7 +278,7 @@ pub fn run(shared: &Shared) {
             index: Some(&shared.index),
             delays: &delays,
             deleted: &shared.deleted,
-            indexed_to: -1,
+            indexed_to,
         };
         let bound = shared.visible_end();
         let mut timestamp = 0;
@@ -388,10 +378,12 @@ enum Tried<T> {
     Stopped,
 }
 
-/// Tries until it works, at most `attempts` times unless the disk is full. Meanwhile the store takes no writes.
+/// Tries until it works, at most `attempts` times unless the disk is full. Meanwhile the store takes no writes, unless
+/// it can do without.
 fn retry<T>(shared: &Shared, attempts: u32, mut work: impl FnMut() -> Result<T, Error>) -> Tried<T> {
     let mut failed = 0u32;
     loop {
+        let must;
         match work() {
             Ok(done) => {
                 if failed > 0 {
@@ -402,17 +394,20 @@ fn retry<T>(shared: &Shared, attempts: u32, mut work: impl FnMut() -> Result<T, 
             Err(e) => {
                 let is_full = matches!(&e, Error::Io { source, .. }
                     if source.kind() == std::io::ErrorKind::StorageFull);
-                if shared.health.block(Block::BuildFailed, e.to_string()) {
+                must = is_full || attempts == u32::MAX;
+                if !must {
+                    tracing::warn!("{e}");
+                    shared.health.unblock(Block::BuildFailed);
+                } else if shared.health.block(Block::BuildFailed, e.to_string()) {
                     tracing::error!("{e}; writes are refused until this works");
                 }
                 failed = failed.saturating_add(1);
-                if failed >= attempts && !is_full {
-                    shared.health.unblock(Block::BuildFailed);
+                if failed >= attempts && !must {
                     return Tried::GivenUp;
                 }
             }
         }
-        if shared.stop.sleep(RETRY) {
+        if shared.stop.sleep(if must { RETRY } else { INDEX_RETRY }) {
             return Tried::Stopped;
         }
     }

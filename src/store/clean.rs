@@ -74,6 +74,7 @@ pub fn run(shared: &Shared) {
 
 /// Refuses writes while the disk is too full, and takes them again when it is not.
 pub fn check_disk(shared: &Shared) {
+    reserve_rest(shared);
     let config = shared.config.load();
     let levels = Levels::of(&config);
     let mut full = None;
@@ -101,6 +102,23 @@ pub fn check_disk(shared: &Shared) {
                 tracing::info!("the disk has room again, writes are taken");
             }
         }
+    }
+}
+
+/// Gives the last segment the space that it could not get at the start, and takes writes once it has it.
+fn reserve_rest(shared: &Shared) {
+    let reason = match shared.log.reserve_rest() {
+        Ok(true) => {
+            if shared.health.unblock(Block::NoRoom) {
+                tracing::info!("the commit log has room again, writes are taken");
+            }
+            return;
+        }
+        Ok(false) => "no space left for the last commit log segment".to_owned(),
+        Err(e) => e.to_string(),
+    };
+    if shared.health.block(Block::NoRoom, reason.clone()) {
+        tracing::error!("{reason}; writes are refused until there is");
     }
 }
 
@@ -147,25 +165,54 @@ pub fn delete_one(shared: &Shared, now: SystemTime, is_time: bool) -> Result<boo
             ratio * 100.0
         );
     }
-    follow(shared, start)?;
+    let gone = follow(shared, start)?;
+    if !expired {
+        shared.tell_of_loss(&gone);
+    }
     Ok(true)
 }
 
-/// Lets queues and index follow the new start of the log.
-pub fn follow(shared: &Shared, start: u64) -> Result<(), Error> {
+/// Entries of a queue whose records were deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The topic.
+    pub topic: String,
+    /// Number of the queue.
+    pub queue_id: i32,
+    /// First queue offset that is gone.
+    pub from: i64,
+    /// Queue offset behind the last one.
+    pub to: i64,
+}
+
+/// Lets queues and index follow the new start of the log. Returns what the queues lost.
+pub fn follow(shared: &Shared, start: u64) -> Result<Vec<Lost>, Error> {
+    let mut gone = Vec::new();
     let pause = Duration::from_millis(shared.config.load().delete_consume_queue_files_interval);
     for queue in shared.queues.all() {
+        let from = queue.min();
         let deleted = queue.expire(start as i64).unwrap_or_else(|e| {
             tracing::error!("{e}");
             0
         });
+        let to = queue.min();
+        if to > from {
+            let name = queue.name();
+            gone.push(Lost {
+                topic: name.topic.clone(),
+                queue_id: name.queue_id,
+                from,
+                to,
+            });
+        }
         if deleted > 0 && shared.stop.sleep(pause) {
             break;
         }
     }
     let end = shared.log.segments().end();
     shared.batches.fit(start as i64, end as i64);
-    shared.index.expire(start as i64).map(drop)
+    shared.index.expire(start as i64)?;
+    Ok(gone)
 }
 
 /// True when the file was last written to longer ago than files are kept.

@@ -2,14 +2,14 @@
 //! queue offset and the store time and encodes straight into the mapped segment.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
-use super::ahead::{self, Ahead};
+use super::ahead::{self, Ahead, Taken};
 use super::disk::{self, io_error};
 use super::segments::{self, LogBytes, Segment, SegmentFile, SegmentWriter};
 use super::{AppendError, Appended, Error};
@@ -86,6 +86,8 @@ struct Tail {
     writer: SegmentWriter,
     /// Store time of the newest record; the next one is not older.
     timestamp: i64,
+    /// Offset of the newest record, if there ever was one.
+    last: Option<u64>,
     /// Pages below this position of the segment were touched ahead, or are about to be.
     touched: usize,
     /// Whether the next segment was asked for.
@@ -102,19 +104,33 @@ pub struct CommitLog {
     own_from: u64,
     /// When the append lock was taken, ms; 0 while it is free.
     held_since: AtomicI64,
+    /// Since when appends have been waiting for the next segment, ms; 0 while none does.
+    waiting_since: AtomicI64,
+    /// Position in the last file from which on its space could not be reserved, the disk being full.
+    unreserved: Mutex<Option<u64>>,
+}
+
+/// Where an append takes its queue offset from.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Queue offset of the next record; changes under the append lock only.
+    pub next: &'a AtomicI64,
+    /// Set under the append lock when the queue's topic is deleted.
+    pub gone: &'a AtomicBool,
 }
 
 impl CommitLog {
-    /// Opens the files of the log, which ends at `end`; newest record of store time `timestamp`. Files behind the
-    /// end must be gone and the bytes behind it must be zeros.
+    /// Opens the files of the log, which ends at `end`; newest record at this offset and of this store time. Files
+    /// behind the end must be gone and the bytes behind it must be zeros.
     pub fn open(
         dir: &Path,
         files: &[SegmentFile],
         size: u64,
         end: u64,
-        timestamp: i64,
+        last: Option<(u64, i64)>,
     ) -> Result<Self, Error> {
         disk::create_dir_durably(dir)?;
+        let mut unreserved = None;
         let mut list = Vec::with_capacity(files.len() + 1);
         let writer = match files.split_last() {
             None => {
@@ -129,7 +145,10 @@ impl CommitLog {
                 let file = segments::open_rw(&last.path)?;
                 let used = end.saturating_sub(last.base).min(size);
                 // A segment of the Java broker has holes that a full disk could not fill.
-                disk::reserve(&file, used, size - used).map_err(io_error("reserve space for", &last.path))?;
+                match disk::reserve(&file, used, size - used) {
+                    Err(e) if e.kind() == std::io::ErrorKind::StorageFull => unreserved = Some(used),
+                    reserved => reserved.map_err(io_error("reserve space for", &last.path))?,
+                }
                 let (segment, writer) = Segment::open_write(&last.path, last.base, &file, used as usize)?;
                 list.push(segment);
                 writer
@@ -138,7 +157,9 @@ impl CommitLog {
         let end = writer.segment().base() + writer.at() as u64;
         let ahead = Arc::new(Ahead::new(dir.to_owned(), size));
         let touched = (writer.at() + ahead::STEP).min(writer.segment().len());
-        ahead.touch(writer.segment(), writer.at(), touched);
+        if unreserved.is_none() {
+            ahead.touch(writer.segment(), writer.at(), touched);
+        }
         Ok(Self {
             segments: SegmentsMut {
                 size,
@@ -147,13 +168,16 @@ impl CommitLog {
             },
             tail: Mutex::new(Tail {
                 writer,
-                timestamp,
+                timestamp: last.map_or(0, |(_, timestamp)| timestamp),
+                last: last.map(|(at, _)| at),
                 touched,
                 wanted: false,
             }),
             ahead,
             own_from: end,
             held_since: AtomicI64::new(0),
+            waiting_since: AtomicI64::new(0),
+            unreserved: Mutex::new(unreserved),
         })
     }
 
@@ -182,29 +206,89 @@ impl CommitLog {
         (self.segments.end(), tail.timestamp)
     }
 
-    /// How long the append lock has been held, ms; 0 when it is free.
+    /// End of the log, and offset and store time of its newest record.
+    pub fn last(&self) -> (u64, Option<(u64, i64)>) {
+        let tail = self.lock();
+        (self.segments.end(), tail.last.map(|at| (at, tail.timestamp)))
+    }
+
+    /// Calls `work` with the end of the log while no append can move it.
+    pub fn at_rest<T>(&self, work: impl FnOnce(u64) -> T) -> T {
+        let _tail = self.lock();
+        work(self.segments.end())
+    }
+
+    /// Tries again to reserve space that was not there at the start. False while it is not there.
+    pub fn reserve_rest(&self) -> Result<bool, Error> {
+        let mut unreserved = self.unreserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(from) = *unreserved else {
+            return Ok(true);
+        };
+        let list = self.segments.all();
+        if let Some(last) = list.last() {
+            let file = segments::open_rw(last.path())?;
+            match disk::reserve(&file, from, self.segments.size - from) {
+                Err(e) if e.kind() == std::io::ErrorKind::StorageFull => return Ok(false),
+                reserved => reserved.map_err(io_error("reserve space for", last.path()))?,
+            }
+        }
+        *unreserved = None;
+        Ok(true)
+    }
+
+    /// How long the append lock has been held, or appends have waited for the next segment, ms; 0 when neither is so.
     pub fn held_ms(&self) -> i64 {
-        match self.held_since.load(Ordering::Relaxed) {
-            0 => 0,
-            since => (now_ms() - since).max(0),
+        let held = self.held_since.load(Ordering::Relaxed);
+        let mut waiting = self.waiting_since.load(Ordering::Relaxed);
+        if waiting != 0 && !self.ahead.is_busy() {
+            // Whoever waited gave up before the segment was there.
+            self.waiting_since.store(0, Ordering::Relaxed);
+            waiting = 0;
+        }
+        match (held, waiting) {
+            (0, 0) => 0,
+            (0, since) | (since, 0) => (now_ms() - since).max(0),
+            (held, waiting) => (now_ms() - held.min(waiting)).max(0),
         }
     }
 
-    /// Appends records of one queue as one run in one segment. Their queue offsets are taken from `next`, unless
+    /// Appends records of one queue as one run in one segment. Their queue offsets are taken from `place`, unless
     /// there is none (half messages and roll-backs, which have queue offset 0). `at` is told the offset of each.
     pub fn append(
         &self,
-        next: Option<&AtomicI64>,
+        place: Option<Place<'_>>,
         messages: &[NewMessage],
         measured: &[Measured],
         mut at: impl FnMut(i64),
     ) -> Result<Appended, AppendError> {
         let total: usize = measured.iter().map(|m| m.len).sum();
         let mut tail = self.lock();
+        while total + BLANK_LEN > tail.writer.remaining() {
+            let base = tail.writer.segment().base() + self.segments.size;
+            match self.ahead.take(base) {
+                Taken::Ready(fresh) => {
+                    self.roll(&mut tail, fresh);
+                    self.waiting_since.store(0, Ordering::Relaxed);
+                }
+                Taken::Failed(reason) => {
+                    self.waiting_since.store(0, Ordering::Relaxed);
+                    return Err(AppendError::CreateFailed(reason));
+                }
+                Taken::Pending => {
+                    // Waits without the lock: flushes and readers of the tail go on meanwhile.
+                    drop(tail);
+                    self.wait_for_segment(base)?;
+                    tail = self.lock();
+                }
+            }
+        }
+        if place.is_some_and(|place| place.gone.load(Ordering::Acquire)) {
+            return Err(AppendError::NotWritable("the topic is being deleted".into()));
+        }
+        let next = place.map(|place| place.next);
         let now = now_ms();
         self.held_since.store(now, Ordering::Relaxed);
-        let made_room = self.make_room(&mut tail, total);
-        let appended = made_room.map(|()| {
+        let appended = {
             let tail = &mut *tail;
             let timestamp = now.max(tail.timestamp);
             let base = tail.writer.segment().base() + tail.writer.at() as u64;
@@ -213,8 +297,9 @@ impl CommitLog {
             let mut rest = tail
                 .writer
                 .slot(total)
-                .expect("make_room() left room for the run");
+                .expect("the loop above left room for the run");
             let (mut physical_offset, mut offset) = (base as i64, queue_offset);
+            let mut last = base;
             for (message, measured) in messages.iter().zip(measured) {
                 let (slot, behind) = std::mem::take(&mut rest).split_at_mut(measured.len);
                 let stamp = Stamp {
@@ -224,6 +309,7 @@ impl CommitLog {
                 };
                 message.encode(measured, stamp, slot);
                 at(physical_offset);
+                last = physical_offset as u64;
                 rest = behind;
                 physical_offset += measured.len as i64;
                 offset += i64::from(next.is_some());
@@ -233,6 +319,7 @@ impl CommitLog {
             }
             tail.writer.advance(total);
             tail.timestamp = timestamp;
+            tail.last = Some(last);
             self.segments.end.store(base + total as u64, Ordering::Release);
             self.look_ahead(tail);
             Appended {
@@ -241,19 +328,30 @@ impl CommitLog {
                 queue_offset,
                 store_timestamp: timestamp,
             }
-        });
+        };
         self.held_since.store(0, Ordering::Relaxed);
-        appended
+        Ok(appended)
     }
 
-    /// Makes sure that a run of `total` bytes and a filler fit behind the tail, if need be in the next segment.
-    fn make_room(&self, tail: &mut Tail, total: usize) -> Result<(), AppendError> {
-        if total + BLANK_LEN <= tail.writer.remaining() {
-            return Ok(());
+    /// Waits until the segment at `base` may be there. Behind those who wait already nobody waits long: the callers
+    /// are few threads that have other work.
+    fn wait_for_segment(&self, base: u64) -> Result<(), AppendError> {
+        let now = now_ms();
+        let first = self
+            .waiting_since
+            .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed)
+            .unwrap_or_else(|since| since);
+        let first = if first == 0 { now } else { first };
+        let left = ahead::PATIENCE.saturating_sub(Duration::from_millis((now - first).max(0) as u64));
+        if left.is_zero() || !self.ahead.wait(base, left) {
+            return Err(AppendError::Busy);
         }
-        let base = tail.writer.segment().base() + self.segments.size;
-        // First the next segment, then the filler: without the former nothing may change.
-        let fresh = self.ahead.take(base).map_err(AppendError::CreateFailed)?;
+        Ok(())
+    }
+
+    /// Ends the tail's segment with a filler and goes on in a fresh one.
+    fn roll(&self, tail: &mut Tail, fresh: ahead::Fresh) {
+        let base = fresh.segment.base();
         let remaining = tail.writer.remaining();
         if let Some(rest) = tail.writer.slot(remaining).filter(|rest| rest.len() >= BLANK_LEN) {
             encode_blank(rest);
@@ -266,7 +364,6 @@ impl CommitLog {
         tail.writer = fresh.writer;
         tail.touched = 0;
         tail.wanted = false;
-        Ok(())
     }
 
     /// Orders the next pages and the next segment in time.
@@ -371,7 +468,7 @@ mod tests {
     impl Running {
         fn open(dir: &Path) -> Self {
             let files = segments::list(dir).unwrap().files;
-            let log = CommitLog::open(dir, &files, 4096, 0, 0).unwrap();
+            let log = CommitLog::open(dir, &files, 4096, 0, None).unwrap();
             let ahead = Arc::clone(log.ahead());
             Self(log, Some(std::thread::spawn(move || ahead.run())))
         }
@@ -379,7 +476,9 @@ mod tests {
         fn append(&self, next: &AtomicI64, bodies: &[usize]) -> Result<Appended, AppendError> {
             let messages: Vec<_> = bodies.iter().map(|&body| message(body)).collect();
             let measured: Vec<_> = messages.iter().map(|m| m.measure().unwrap()).collect();
-            self.0.append(Some(next), &messages, &measured, |_| ())
+            let gone = AtomicBool::new(false);
+            self.0
+                .append(Some(Place { next, gone: &gone }), &messages, &measured, |_| ())
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::{Error, tables};
 
@@ -19,6 +19,8 @@ pub struct DeletedTopics {
     path: PathBuf,
     topics: RwLock<HashMap<String, i64>>,
     count: AtomicUsize,
+    /// Keeps two savers apart.
+    saving: Mutex<()>,
 }
 
 impl DeletedTopics {
@@ -31,6 +33,7 @@ impl DeletedTopics {
             path,
             count: AtomicUsize::new(topics.len()),
             topics: RwLock::new(topics),
+            saving: Mutex::default(),
         })
     }
 
@@ -45,13 +48,18 @@ impl DeletedTopics {
                 .is_some_and(|end| offset < *end)
     }
 
-    /// Notes that a topic is deleted now; durable when it returns.
-    pub fn add(&self, topic: &str, log_end: i64) -> Result<(), Error> {
+    /// Notes that a topic is deleted now. [`Self::save`] makes it durable.
+    pub fn note(&self, topic: &str, log_end: i64) {
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         topics.insert(topic.to_owned(), log_end);
         self.count.store(topics.len(), Ordering::Relaxed);
+    }
+
+    /// Writes the list; durable when it returns.
+    pub fn save(&self) -> Result<(), Error> {
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
-        for (topic, end) in topics.iter() {
+        for (topic, end) in self.topics.read().unwrap_or_else(PoisonError::into_inner).iter() {
             text += &format!("{end} {topic}\n");
         }
         tables::save_bytes(&self.path, text.as_bytes())
@@ -78,8 +86,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let deleted = DeletedTopics::load(dir.path(), 0).unwrap();
         assert!(!deleted.covers("t", 0));
-        deleted.add("t", 100).unwrap();
-        deleted.add("u", 50).unwrap();
+        deleted.note("t", 100);
+        deleted.note("u", 50);
+        deleted.save().unwrap();
         for list in [&deleted, &DeletedTopics::load(dir.path(), 0).unwrap()] {
             assert!(list.covers("t", 99) && !list.covers("t", 100));
             assert!(list.covers("u", 0) && !list.covers("v", 0));

@@ -22,7 +22,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file has another size than the configuration says.
-    #[error("{}: {found} bytes, but {key} says {expected}", path.display())]
+    #[error("{}: {found} bytes, but {key} says {expected}; `rmq store info` shows the files", path.display())]
     Size {
         /// The file.
         path: PathBuf,

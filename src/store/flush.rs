@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -215,8 +215,12 @@ pub fn flush_queues(shared: &Shared, least: u64, all: bool) -> Result<(), Error>
             .checkpoint
             .update(|c| c.logics_msg_timestamp = c.logics_msg_timestamp.max(timestamp));
     }
-    for file in shared.take_full_index_files() {
-        let timestamp = file.flush()?;
+    let mut full = shared.take_full_index_files().into_iter();
+    while let Some(file) = full.next() {
+        let timestamp = file.flush().inspect_err(|_| {
+            // The next round begins with the same one, or its time would be vouched for unflushed.
+            shared.full_index_files(std::iter::once(Arc::clone(&file)).chain(full.by_ref()));
+        })?;
         shared
             .checkpoint
             .update(|c| c.index_msg_timestamp = c.index_msg_timestamp.max(timestamp));

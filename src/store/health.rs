@@ -12,14 +12,17 @@ pub enum Block {
     FlushFailed,
     /// Consume queue or index cannot be written; until they can.
     BuildFailed,
+    /// The rest of the last segment has no space of its own; until it has.
+    NoRoom,
     /// The disk is too full; until it is not.
     DiskFull,
 }
 
-const ALL: [Block; 4] = [
+const ALL: [Block; 5] = [
     Block::Closed,
     Block::FlushFailed,
     Block::BuildFailed,
+    Block::NoRoom,
     Block::DiskFull,
 ];
 

@@ -98,6 +98,11 @@ impl IndexFile {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its name as a number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -243,10 +248,14 @@ impl IndexFile {
     pub fn flush(&self) -> Result<i64, Error> {
         let dirty = std::mem::take(&mut self.write().dirty);
         let inner = self.read();
-        if dirty {
-            inner.map.flush().map_err(io_error("flush", &self.path))?;
-        }
-        Ok(inner.header.end_timestamp)
+        let flushed = if dirty { inner.map.flush() } else { Ok(()) };
+        let timestamp = inner.header.end_timestamp;
+        drop(inner);
+        flushed.map_err(|e| {
+            self.write().dirty = true;
+            io_error("flush", &self.path)(e)
+        })?;
+        Ok(timestamp)
     }
 
     fn search(&self, hash: i32, begin: i64, end: i64, most: usize, hits: &mut Vec<i64>) {

@@ -1,7 +1,7 @@
 //! Looks over a store directory before anything in it is touched: kind of store, sizes of files, names that do not
 //! belong there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,8 +13,10 @@ use super::format::file_name;
 use super::format::index::HEADER_LEN;
 use super::index::IndexFile;
 use super::reader::{QueueName, list_index, list_queues, queue_dir};
-use super::segments::{self, Listing, SegmentFile, Segments};
-use super::{Error, StoreConfig};
+use super::salvage::record_of;
+use super::segments::{self, Listing, LogBytes, SegmentFile, Segments};
+use super::stopped::{Stopped, StoppedQueue};
+use super::{Error, StoreConfig, tables};
 
 /// Segment sizes are multiples of this in every store that was configured by a person.
 const PAGE: u64 = 4096;
@@ -110,10 +112,17 @@ pub struct LoadedQueue {
     pub state: Recovered,
     /// Its last entry that points to a record.
     pub last: Option<Entry>,
+    /// It is as the last clean stop left it.
+    pub intact: bool,
 }
 
 /// All queues. Their files are checked but not changed, apart from [`check_lengths`].
-pub fn queues(config: &StoreConfig, abnormal: bool) -> Result<Vec<LoadedQueue>, Error> {
+pub fn queues(
+    config: &StoreConfig,
+    abnormal: bool,
+    stopped: Option<&Stopped>,
+    log: &Segments,
+) -> Result<Vec<LoadedQueue>, Error> {
     let dir = config.consume_queue_dir();
     let size = config.consume_queue_segment();
     let (names, strays) = list_queues(&dir)?;
@@ -131,15 +140,104 @@ pub fn queues(config: &StoreConfig, abnormal: bool) -> Result<Vec<LoadedQueue>, 
         .map(|(name, listing)| {
             let unit = LEN as u64;
             let files = check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen)?;
-            let (state, last) = scan(&files, size, abnormal)?;
+            let was = stopped.and_then(|stopped| stopped.queues.get(&name));
+            if let Some(was) = was
+                && let Some((state, last)) = as_stopped(&files, size, was)
+            {
+                return Ok(LoadedQueue {
+                    name,
+                    files,
+                    state,
+                    last,
+                    intact: true,
+                });
+            }
+            let (mut state, mut last) = scan(&files, size, abnormal)?;
+            drop_wrong_tail(&name, &files, size, log, &mut state, &mut last);
             Ok(LoadedQueue {
                 name,
                 files,
                 state,
                 last,
+                intact: false,
             })
         })
         .collect()
+}
+
+/// The state of a queue whose files and last entry are as the last clean stop left them.
+fn as_stopped(files: &[SegmentFile], size: u64, was: &StoppedQueue) -> Option<(Recovered, Option<Entry>)> {
+    let (first, last) = (files.first()?, files.last()?);
+    let end = u64::try_from(was.max).ok()?.checked_mul(LEN as u64)?;
+    let is_whole = u64::try_from(was.first).ok()? * LEN as u64 == first.base
+        && files.windows(2).all(|pair| pair[1].base - pair[0].base == size)
+        && (last.base + 1..=last.base + size).contains(&end);
+    if !is_whole {
+        return None;
+    }
+    let segments = Segments::new(files.to_vec(), size, true);
+    let mut cursor = QueueCursor::new(&segments, was.max as u64 - 1);
+    let (_, entry) = cursor.next()?.ok()?;
+    let goes_on = matches!(cursor.next(), Some(Ok(_)));
+    if entry.is_blank() || entry.end() != was.max_physic || goes_on {
+        return None;
+    }
+    let state = Recovered {
+        bases: files.iter().map(|file| file.base).collect(),
+        min: was.min,
+        max: was.max,
+        max_physic: was.max_physic,
+        flushed: was.max,
+    };
+    Some((state, Some(entry)))
+}
+
+/// Takes entries off the end of a queue whose records are not in the log: what a power failure or a bad disk leaves
+/// would hide all that is missing behind it.
+fn drop_wrong_tail(
+    name: &QueueName,
+    files: &[SegmentFile],
+    size: u64,
+    log: &Segments,
+    state: &mut Recovered,
+    last: &mut Option<Entry>,
+) {
+    // Queues of light topics hold entries of other topics' records.
+    if name.topic.starts_with("%LMQ%") {
+        return;
+    }
+    let segments = Segments::new(files.to_vec(), size, true);
+    let max = state.max;
+    while state.max > state.min {
+        let Some(Ok((_, entry))) = QueueCursor::new(&segments, state.max as u64 - 1).next() else {
+            break;
+        };
+        let (at, size) = (entry.offset, entry.size);
+        let is_old = at < log.start() as i64 && !entry.is_blank();
+        if is_old || record_of(log, (at, size), &name.topic, name.queue_id).is_some() {
+            *last = Some(entry);
+            break;
+        }
+        state.max -= 1;
+        *last = None;
+    }
+    if state.max < max {
+        state.max_physic = last.map_or(0, |entry| entry.end());
+        state.flushed = state.flushed.min(state.max);
+        tracing::warn!(
+            "consume queue {}@{}: its last {} entries lead to no record of it; left out",
+            name.topic,
+            name.queue_id,
+            max - state.max
+        );
+    }
+}
+
+/// Names of the topics that the broker knows, if its table can be read.
+pub fn known_topics(root: &Path) -> Option<HashSet<String>> {
+    let table: serde_json::Value = tables::load(&root.join("config/topics.json")).ok()??;
+    let topics = table.get("topicConfigTable")?.as_object()?;
+    Some(topics.keys().cloned().collect())
 }
 
 /// Finds the end of a queue: the first entry that was not written, looking from the third file from the end on, or
@@ -155,6 +253,12 @@ fn scan(files: &[SegmentFile], size: u64, abnormal: bool) -> Result<(Recovered, 
         let last = (file.base + size) / LEN as u64 - 1;
         matches!(QueueCursor::new(&segments, last).next(), Some(Ok(_)))
     };
+    // Behind a hole between files nothing counts: it is made again.
+    let whole = 1 + files
+        .windows(2)
+        .take_while(|pair| pair[1].base - pair[0].base == size)
+        .count();
+    let files = &files[..whole];
     let mut from = files.len().saturating_sub(3);
     while from > 0 && !is_whole(&files[from - 1]) {
         segments.check(files[from - 1].base)?;
@@ -196,7 +300,12 @@ pub struct LoadedIndex {
 }
 
 /// Opens the index files. After an abnormal stop, those that the checkpoint does not vouch for are looked through.
-pub fn index(config: &StoreConfig, abnormal: bool, vouched_for: i64) -> Result<LoadedIndex, Error> {
+pub fn index(
+    config: &StoreConfig,
+    abnormal: bool,
+    vouched_for: i64,
+    stopped: Option<&Stopped>,
+) -> Result<LoadedIndex, Error> {
     let shape = config.index_shape();
     let (paths, strays) = list_index(&config.index_dir())?;
     warn_of_strays(&strays);
@@ -207,6 +316,22 @@ pub fn index(config: &StoreConfig, abnormal: bool, vouched_for: i64) -> Result<L
     }
     let right_size_seen = lengths.values().any(|len| *len == shape.file_len());
     let mut loaded = LoadedIndex::default();
+    let listed = stopped.map_or(&[][..], |stopped| &stopped.index);
+    let as_listed = |file: &IndexFile| {
+        let (number, header) = (file.number(), file.header());
+        let was = listed.iter().find(|was| was.number == number);
+        was.is_none_or(|was| (was.count, was.end_offset) == (header.count, header.end_offset))
+    };
+    // The end of what came before the first file that is missing altogether.
+    let mut end_before = 0;
+    for was in listed {
+        if !paths.iter().any(|path| number(path) == was.number) {
+            tracing::warn!("index file {} is missing; made anew from the log", was.number);
+            loaded.missing_from = Some(end_before);
+            break;
+        }
+        end_before = was.end_offset;
+    }
     for (n, path) in paths.iter().enumerate() {
         let found = lengths[path];
         let is_last = n + 1 == paths.len();
@@ -228,6 +353,14 @@ pub fn index(config: &StoreConfig, abnormal: bool, vouched_for: i64) -> Result<L
             .last()
             .map_or(0, |file: &Arc<IndexFile>| file.header().end_offset);
         match file {
+            Some(file) if !as_listed(&file) => {
+                tracing::warn!("{}: not as it was left, made anew from the log", path.display());
+                disk::remove_file(path)?;
+                let from = loaded
+                    .missing_from
+                    .map_or(previous_end, |from| from.min(previous_end));
+                loaded.missing_from = Some(from);
+            }
             Some(file) if !abnormal || file.header().end_timestamp <= vouched_for || file.is_sound() => {
                 loaded.files.push(Arc::new(file));
             }
@@ -242,7 +375,7 @@ pub fn index(config: &StoreConfig, abnormal: bool, vouched_for: i64) -> Result<L
     if let Some(from) = loaded.missing_from {
         for file in loaded
             .files
-            .extract_if(.., |file| file.header().begin_offset > from)
+            .extract_if(.., |file| file.header().end_offset > from)
         {
             disk::remove_file(file.path())?;
         }

@@ -14,6 +14,7 @@ use disk::io_error;
 use health::Block;
 use segments::LogBytes;
 use shared::Shared;
+use stopped::{Stopped, StoppedIndex, StoppedQueue};
 
 mod ahead;
 mod answer;
@@ -38,9 +39,11 @@ mod queues;
 mod read;
 pub mod reader;
 mod recover;
+mod replay;
 mod salvage;
 pub mod segments;
 mod shared;
+mod stopped;
 pub mod tables;
 pub mod timer;
 mod wake;
@@ -49,6 +52,7 @@ pub use answer::{
     AppendError, Appended, Boundary, Durability, Entries, GetStatus, Got, Queried, QueueEntry, StoreFigures,
 };
 pub use build::LIGHT_QUEUE_PREFIX;
+pub use clean::Lost;
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
 pub use segments::touch;
@@ -205,8 +209,8 @@ impl MessageStore {
             .first()
             .filter(|first| has_offset(first))
             .map(|first| shared.queues.find_or_make(&first.topic, first.queue_id));
-        let next = queue.as_ref().map(|queue| &queue.next);
-        let appended = shared.log.append(next, messages, measured, at)?;
+        let place = queue.as_ref().map(|queue| queue.place());
+        let appended = shared.log.append(place, messages, measured, at)?;
         shared.appended();
         Ok(appended)
     }
@@ -366,10 +370,21 @@ impl MessageStore {
 
     /// Removes the queues of a topic, files and all.
     pub fn delete_topic(&self, topic: &str) -> Result<(), Error> {
-        let end = self.shared.log.segments().end();
-        self.shared.deleted.add(topic, end as i64)?;
-        self.shared.batches.delete(topic)?;
-        self.shared.queues.delete(topic)
+        let shared = &*self.shared;
+        // No append lies between the end that is noted and the last one that its queues take.
+        shared.log.at_rest(|end| {
+            shared.deleted.note(topic, end as i64);
+            shared.queues.retire(topic);
+        });
+        let saved = shared.deleted.save();
+        let batches = shared.batches.delete(topic);
+        shared.queues.delete(topic).and(batches).and(saved)
+    }
+
+    /// Calls `told` with what the queues lose when files are deleted before their time, since the disk is full. Once
+    /// for a store.
+    pub fn on_loss(&self, told: impl Fn(&[Lost]) + Send + Sync + 'static) {
+        self.shared.on_loss(Box::new(told));
     }
 
     /// Topics that have queues.
@@ -379,7 +394,7 @@ impl MessageStore {
 
     /// Deletes queue and index files that lie behind the start of the log. Blocks on the disk.
     pub fn clean_expired_queues(&self) -> Result<(), Error> {
-        clean::follow(&self.shared, self.shared.log.segments().start())
+        clean::follow(&self.shared, self.shared.log.segments().start()).map(drop)
     }
 
     /// Lets the cleaner delete expired segments of the log in its next rounds, whatever the hour (Java's
@@ -443,7 +458,33 @@ impl MessageStore {
         if !caught_up {
             return Err(failed("queues are behind the log; the next start recovers"));
         }
+        self.stopped().save(&root)?;
         recover::remove_abort(&root)
+    }
+
+    /// What the next start compares with.
+    fn stopped(&self) -> Stopped {
+        let shared = &*self.shared;
+        let (end, last) = shared.log.last();
+        let queue = |queue: &consume_queue::ConsumeQueue| StoppedQueue {
+            first: queue.first().unwrap_or(queue.max()),
+            min: queue.min(),
+            max: queue.max(),
+            max_physic: queue.max_physic(),
+        };
+        let queues = shared.queues.all().into_iter().filter(|queue| queue.max() > 0);
+        let index = shared.index.files().into_iter().map(|file| StoppedIndex {
+            number: file.number(),
+            count: file.header().count,
+            end_offset: file.header().end_offset,
+        });
+        Stopped {
+            start: shared.log.segments().start(),
+            end,
+            last,
+            queues: queues.map(|q| (q.name().clone(), queue(&q))).collect(),
+            index: index.collect(),
+        }
     }
 
     fn stop_threads(&self) {

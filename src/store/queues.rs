@@ -132,13 +132,36 @@ impl ConsumeQueues {
         self.read().keys().map(|topic| topic.to_string()).collect()
     }
 
-    /// Removes the queues of a topic and their files.
-    pub fn delete(&self, topic: &str) -> Result<(), Error> {
-        let queues = self.write().remove(topic).unwrap_or_default();
-        for (_, queue) in queues {
-            queue.delete()?;
+    /// Lets the queues of a topic take nothing more. Called under the append lock.
+    pub fn retire(&self, topic: &str) {
+        for (_, queue) in self.read().get(topic).into_iter().flatten() {
+            queue.retire();
         }
-        Ok(())
+    }
+
+    /// Removes the retired queues of a topic and their files. They stay in the table until the files are gone, so that
+    /// no new queue makes files in the same place meanwhile.
+    pub fn delete(&self, topic: &str) -> Result<(), Error> {
+        let retired: Vec<_> = self
+            .read()
+            .get(topic)
+            .into_iter()
+            .flatten()
+            .filter(|(_, queue)| queue.is_retired())
+            .map(|(_, queue)| Arc::clone(queue))
+            .collect();
+        let deleted = retired
+            .iter()
+            .map(|queue| queue.delete())
+            .fold(Ok(()), Result::and);
+        let mut table = self.write();
+        if let Some(queues) = table.get_mut(topic) {
+            queues.retain(|(_, queue)| !queue.is_retired());
+            if queues.is_empty() {
+                table.remove(topic);
+            }
+        }
+        deleted
     }
 
     /// Lets go of maps when there are many. Called now and then.
@@ -165,6 +188,9 @@ mod tests {
         queues.find_or_make("t", 1);
         assert!(Arc::ptr_eq(&made, &queues.find_or_make("t", 3)));
         assert_eq!(queues.all().len(), 2);
+        queues.delete("t").unwrap();
+        assert_eq!(queues.all().len(), 2, "nobody retired them");
+        queues.retire("t");
         queues.delete("t").unwrap();
         assert!(queues.all().is_empty());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -651,6 +651,7 @@ impl Shared {
             capacity: (log_usage.total, log_usage.available),
             append_lock_held_ms: self.log.held_ms(),
             not_writable: self.health.reason(),
+            index_off: self.build.is_index_off(),
         }
     }
 

@@ -1,39 +1,35 @@
 //! Opening a store: find the end of the log, cut off what is behind it, and complete queues and index.
 //!
-//! After a clean stop the walk begins where the queues end; after a crash it begins at the newest segment whose first
-//! record is older than what the checkpoint vouches for, and every record from there on is replayed: queues and index
-//! skip what they have. The walk ends at the first [`Damage`](super::cursor::Damage).
+//! After a clean stop the walk begins where the log ended then, and queues and index are compared with the list that the
+//! stop left; without such a list (Java leaves none) a small log is compared with its queues record by record, a big
+//! one by the heads of its segments. After a crash the walk begins at the newest segment whose first record is older
+//! than what the checkpoint vouches for, and every record from there on is replayed: queues and index skip what they
+//! have. See [`super::replay`] for the walk itself.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::batch_queues::BatchQueues;
 use super::build::Dispatch;
 use super::commit_log::CommitLog;
 use super::consume_queue::clear_tail;
-use super::cursor::{DamageKind, Found, MessageCursor};
+use super::cursor::{Found, MessageCursor};
 use super::deleted::DeletedTopics;
 use super::disk::{self, io_error};
 use super::flush::CheckpointFile;
-use super::index::{Index, IndexFile};
+use super::index::Index;
 use super::load::{self, LoadedIndex, LoadedQueue};
 use super::lock;
 use super::queues::ConsumeQueues;
+use super::replay::{Pass, Replay};
 use super::salvage;
 use super::segments::{self, LogBytes, SegmentFile, Segments};
 use super::shared::{Parts, Shared};
+use super::stopped::Stopped;
 use super::{Error, StoreConfig};
 use crate::protocol::message::MessageView;
 
-/// Where a walk over the log ended.
-#[derive(Debug, Clone, Copy, Default)]
-struct Walked {
-    end: u64,
-    /// Offset and store time of the last whole record.
-    last: Option<(u64, i64)>,
-    /// The walk ended at something else than zeros.
-    damaged: bool,
-}
+/// A log up to this size is compared with its queues when nothing tells that they are whole, bytes.
+const SMALL_LOG: u64 = 256 * 1024 * 1024;
 
 /// Takes the lock of a store and makes it ready for use.
 pub fn open(config: StoreConfig) -> Result<Shared, Error> {
@@ -42,33 +38,33 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     load::check_kind(&config)?;
     let abnormal = root.join("abort").exists();
     let mut files = load::commit_log(&config)?;
-    let queues = load::queues(&config, abnormal)?;
-    let checkpoint = CheckpointFile::open(&root)?;
-    let vouched_for = checkpoint.get().index_msg_timestamp;
-    let loaded_index = load::index(&config, abnormal, vouched_for)?;
-    // From here on the directory changes.
-    write_abort(&root)?;
-    let log_start = files.first().map_or(0, |file| file.base);
-    let deleted = DeletedTopics::load(&root.join("config"), log_start as i64)?;
     let size = config.mapped_file_size_commit_log;
     let log = Segments::new(files.clone(), size, false);
-
-    let (start, last) = if abnormal {
-        (abnormal_start(&log, checkpoint.get().recover_from()), None)
+    let stopped = if abnormal {
+        None
     } else {
-        clean_start(&log, &queues)
+        Stopped::load(&root, &log)
     };
-    let known_end = queues
-        .iter()
-        .map(|queue| queue.state.max_physic)
-        .max()
-        .unwrap_or(0);
-    let queues = prepare_queues(&config, queues, &deleted, files.is_empty())?;
+    let loaded = load::queues(&config, abnormal, stopped.as_ref(), &log)?;
+    let checkpoint = CheckpointFile::open(&root)?;
+    let vouched_for = checkpoint.get().index_msg_timestamp;
+    let loaded_index = load::index(&config, abnormal, vouched_for, stopped.as_ref())?;
+    // From here on the directory changes.
+    write_abort(&root)?;
+    let log_start = log.start();
+    let deleted = DeletedTopics::load(&root.join("config"), log_start as i64)?;
+
+    let (start, last) = match &stopped {
+        _ if abnormal => (abnormal_start(&log, checkpoint.get().recover_from()), None),
+        Some(stopped) => (stopped.end, stopped.last),
+        None => clean_start(&log, &loaded),
+    };
+    let intact = stopped.is_some() && loaded.iter().all(|queue| queue.intact);
+    let queues = prepare_queues(&config, loaded, &deleted, files.is_empty())?;
     let (index, missing_from) = prepare_index(&config, loaded_index, abnormal, start, files.is_empty())?;
     let batches = BatchQueues::load(&root)?;
-    let mut full_index = Vec::new();
     let delays = config.delay_levels();
-    let mut dispatch = Dispatch {
+    let dispatch = Dispatch {
         queues: &queues,
         batches: &batches,
         light_queues: config.enable_multi_dispatch,
@@ -77,33 +73,44 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         deleted: &deleted,
         indexed_to: index.end_offset(),
     };
-    if let Some(from) = missing_from.filter(|from| (*from as u64) < start) {
-        reindex(&log, from as u64, start, &dispatch, &mut full_index)?;
-        dispatch.indexed_to = index.end_offset();
+    let mut replay = Replay::new(dispatch, &log, load::known_topics(&root));
+    match &stopped {
+        Some(stopped) => compare_with_list(&mut replay, stopped)?,
+        None if abnormal => {}
+        None => compare_with_log(&mut replay, start)?,
     }
-    let replay_from = if abnormal { 0 } else { known_end };
-    let check_body = config.check_crc_on_recover;
-    let mut walked = walk(&log, start, check_body, |view| {
-        if view.physical_offset() >= replay_from {
-            full_index.extend(dispatch.replay(view, true)?);
-        }
-        Ok(())
-    })?;
-
+    if let Some(from) = missing_from.filter(|from| (*from as u64) < start) {
+        replay.sweep(from as u64, start, Pass::Index)?;
+        replay.dispatch.indexed_to = index.end_offset();
+    }
+    let mut walked = replay.walk(start, config.check_crc_on_recover)?;
     walked.last = walked.last.or(last);
+    replay.complete(walked.end)?;
+    let (stuck_at, full_index) = (replay.stuck_at, std::mem::take(&mut replay.full_index));
+    drop(replay);
 
     if walked.damaged {
         salvage::set_aside(&root, &log, walked.end)?;
     }
     drop(log);
     cut_log(&mut files, walked.end, size)?;
+    let untouched = intact
+        && stopped
+            .as_ref()
+            .is_some_and(|s| (s.start, s.end) == (log_start, walked.end));
     for queue in queues.all() {
-        queue.truncate(walked.end as i64)?;
-        queue.correct_min(log_start as i64)?;
+        queue.behind.store(false, std::sync::atomic::Ordering::Relaxed);
+        if !untouched {
+            queue.truncate(walked.end as i64)?;
+            queue.correct_min(log_start as i64)?;
+        }
         queue.let_go(true);
     }
-    batches.fit(log_start as i64, walked.end as i64);
-    let index = cut_index(index, &config, walked.end as i64)?;
+    let index = cut_index(
+        index,
+        &config,
+        stuck_at.unwrap_or(walked.end).min(walked.end) as i64,
+    )?;
     if abnormal {
         // What a killed process wrote may be in the page cache only; from here on it counts as flushed.
         for file in files.iter().filter(|file| file.base + size > start) {
@@ -112,9 +119,8 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
                 .map_err(io_error("flush", &file.path))?;
         }
     }
-    let timestamp = walked.last.map_or(0, |(_, timestamp)| timestamp);
     checkpoint.update(|c| c.confirm_phy_offset = walked.last.map_or(0, |(at, _)| at as i64));
-    let log = CommitLog::open(&config.commit_log_dir(), &files, size, walked.end, timestamp)?;
+    let log = CommitLog::open(&config.commit_log_dir(), &files, size, walked.end, walked.last)?;
     tracing::info!(
         store = %root.display(),
         clean_stop = !abnormal,
@@ -134,13 +140,63 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         checkpoint,
         lock: store_lock,
         full_index,
+        built_to: stuck_at,
     }))
+}
+
+/// Notes the queues that the last clean stop had and that are missing or short now.
+fn compare_with_list(replay: &mut Replay<'_>, stopped: &Stopped) -> Result<(), Error> {
+    for (name, was) in &stopped.queues {
+        let is_deleted = replay.dispatch.deleted.covers(&name.topic, was.max_physic - 1);
+        if was.max == 0 || is_deleted {
+            continue;
+        }
+        let queue = replay.dispatch.queues.find_or_make(&name.topic, name.queue_id);
+        if was.max_physic <= replay.log.start() as i64 {
+            // Nothing to make it from any more, but its numbers are not given away a second time.
+            if queue.first().is_none() {
+                queue.note(was.max - 1);
+            }
+            continue;
+        }
+        let lost_start = queue.first().is_none_or(|first| first > was.first);
+        if lost_start || queue.max() < was.max || queue.max_physic() != was.max_physic {
+            replay.note(&queue, lost_start)?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes the queues that lack entries of records before `start`, without a list of what there should be.
+fn compare_with_log(replay: &mut Replay<'_>, start: u64) -> Result<(), Error> {
+    let log = replay.log;
+    if log.end() - log.start() <= SMALL_LOG {
+        return replay.sweep(log.start(), start, Pass::Check);
+    }
+    let heads: Vec<u64> = log
+        .files()
+        .map(|file| file.base)
+        .filter(|base| *base < start)
+        .collect();
+    for head in heads {
+        if let Some(Ok(Found::Message(record))) = MessageCursor::new(log, head).check_body(false).next()
+            && let Ok(view) = record.view()
+            && !replay.has(&view)
+        {
+            return replay.sweep(log.start(), start, Pass::Check);
+        }
+    }
+    Ok(())
 }
 
 /// Marks the store as in use: what is found at a start was not stopped cleanly.
 fn write_abort(root: &Path) -> Result<(), Error> {
     let path = root.join("abort");
-    std::fs::write(&path, std::process::id().to_string()).map_err(io_error("write", &path))?;
+    match std::fs::write(&path, std::process::id().to_string()) {
+        // The name is what counts, and it is there.
+        Err(e) if e.kind() == std::io::ErrorKind::StorageFull && path.exists() => {}
+        written => written.map_err(io_error("write", &path))?,
+    }
     disk::sync_dir(root)
 }
 
@@ -187,77 +243,6 @@ fn clean_start(segments: &Segments, queues: &[LoadedQueue]) -> (u64, Option<(u64
     (start, None)
 }
 
-/// Walks the log from `start` on and calls `each` for every whole record.
-fn walk(
-    segments: &Segments,
-    start: u64,
-    check_body: bool,
-    mut each: impl FnMut(&MessageView<'_>) -> Result<(), Error>,
-) -> Result<Walked, Error> {
-    let mut walked = Walked {
-        end: start,
-        ..Walked::default()
-    };
-    let mut cursor = MessageCursor::new(segments, start).check_body(check_body);
-    while let Some(step) = cursor.next() {
-        match step {
-            Ok(Found::Message(record)) => {
-                let Ok(view) = record.view() else { break };
-                each(&view)?;
-                walked.end = record.end();
-                walked.last = Some((record.at, view.store_timestamp()));
-            }
-            Ok(Found::Filler { at, len }) => {
-                // With no file behind it, the filler is where the next record goes.
-                let has_next = segments.files().any(|file| file.base == at + len);
-                walked.end = if has_next { at + len } else { at };
-            }
-            Err(damage) => {
-                // A file that is there and cannot be opened does not end the log.
-                segments.check(damage.at)?;
-                let next = segments.files().find(|file| file.base > damage.at);
-                if let (DamageKind::Missing, Some(next)) = (&damage.kind, next) {
-                    tracing::error!("commit log {damage}; going on with {}", next.path.display());
-                    cursor.seek(next.base);
-                    walked.end = next.base;
-                    continue;
-                }
-                walked.damaged = damage.kind != DamageKind::Zeros;
-                if walked.damaged {
-                    tracing::warn!("commit log {damage}; it ends there");
-                }
-                walked.end = damage.at;
-                break;
-            }
-        }
-    }
-    Ok(walked)
-}
-
-/// Indexes records of `from..to` whose index file was lost, stepping over damage.
-fn reindex(
-    segments: &Segments,
-    from: u64,
-    to: u64,
-    dispatch: &Dispatch<'_>,
-    full: &mut Vec<Arc<IndexFile>>,
-) -> Result<(), Error> {
-    let mut cursor = MessageCursor::new(segments, from.max(segments.start())).check_body(false);
-    while cursor.position() < to {
-        match cursor.next() {
-            Some(Ok(Found::Message(record))) => {
-                if let Ok(view) = record.view() {
-                    full.extend(dispatch.replay(&view, false)?);
-                }
-            }
-            Some(Ok(Found::Filler { .. })) => {}
-            Some(Err(damage)) => cursor.seek(segments.file_end(damage.at)),
-            None => break,
-        }
-    }
-    Ok(())
-}
-
 /// Makes the queues as they were found, and clears what their files hold behind the last entry.
 fn prepare_queues(
     config: &StoreConfig,
@@ -290,7 +275,9 @@ fn prepare_queues(
         for file in &gone {
             disk::remove_file(&file.path)?;
         }
-        if let Some(last) = kept.last() {
+        if let Some(last) = kept.last()
+            && !queue.intact
+        {
             clear_tail(&last.path, end.saturating_sub(last.base))?;
         }
         queue.state.bases = kept.iter().map(|file| file.base).collect();
@@ -347,25 +334,4 @@ fn cut_log(files: &mut Vec<SegmentFile>, end: u64, size: u64) -> Result<(), Erro
 pub fn remove_abort(root: &Path) -> Result<(), Error> {
     disk::remove_file(&root.join("abort"))?;
     disk::sync_dir(root)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_segment_that_cannot_be_opened_is_an_error_and_not_the_end_of_the_log() {
-        let path = std::path::PathBuf::from("/no/such/segment");
-        let file = |base| SegmentFile {
-            base,
-            path: path.clone(),
-            len: 4096,
-        };
-        let log = Segments::new(vec![file(0), file(4096)], 4096, false);
-        let error = walk(&log, 0, true, |_| Ok(())).unwrap_err().to_string();
-        assert!(error.contains("/no/such/segment"), "{error}");
-        // A hole between files is stepped over.
-        let log = Segments::new(vec![file(4096)], 4096, false);
-        assert!(walk(&log, 0, true, |_| Ok(())).is_err());
-    }
 }

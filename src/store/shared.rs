@@ -1,12 +1,13 @@
 //! What the store's threads and its callers share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use super::batch_queues::BatchQueues;
 use super::build::Build;
+use super::clean::Lost;
 use super::commit_log::CommitLog;
 use super::deleted::DeletedTopics;
 use super::flush::{CheckpointFile, Flush};
@@ -17,6 +18,18 @@ use super::queues::ConsumeQueues;
 use super::segments::LogBytes;
 use super::wake::{Stop, Waker};
 use super::{FlushDiskType, StoreConfig, disk};
+
+/// Called with records that were deleted before their time.
+pub type Told = Box<dyn Fn(&[Lost]) + Send + Sync>;
+
+/// Who wants to know of them.
+struct OnLoss(Told);
+
+impl std::fmt::Debug for OnLoss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnLoss")
+    }
+}
 
 /// The parts of an open store.
 #[derive(Debug)]
@@ -42,6 +55,7 @@ pub struct Shared {
     pub(super) ram_bytes: u64,
     /// What lies behind was written in this run.
     pub(super) opened_at: u64,
+    on_loss: OnceLock<OnLoss>,
     /// Given back by a clean stop before the last reader is gone.
     pub(super) lock: Mutex<Option<StoreLock>>,
 }
@@ -58,10 +72,12 @@ pub struct Parts {
     pub checkpoint: CheckpointFile,
     pub lock: StoreLock,
     pub full_index: Vec<Arc<IndexFile>>,
+    /// Records from here on are not in queues and index yet, because the disk is full.
+    pub built_to: Option<u64>,
 }
 
 impl Shared {
-    /// A store at rest: everything in the log is flushed and built.
+    /// A store at rest: everything in the log is flushed, and built unless the disk was full.
     pub fn new(parts: Parts) -> Self {
         let (end, timestamp) = parts.log.tail();
         Self {
@@ -76,12 +92,16 @@ impl Shared {
             deleted: parts.deleted,
             checkpoint: parts.checkpoint,
             flush: Flush::new(end),
-            build: Build::new(end, timestamp),
+            build: match parts.built_to {
+                Some(at) => Build::new(at, 0),
+                None => Build::new(end, timestamp),
+            },
             queue_flush: Waker::default(),
             manual_rounds: AtomicU32::new(0),
             full_index: Mutex::new(parts.full_index),
             ram_bytes: disk::ram_bytes(),
             opened_at: end,
+            on_loss: OnceLock::new(),
             lock: Mutex::new(Some(parts.lock)),
         }
     }
@@ -116,6 +136,18 @@ impl Shared {
             self.flush.waker.wake();
         } else {
             self.build.waker.wake();
+        }
+    }
+
+    /// Sets who is told; the first one stays.
+    pub fn on_loss(&self, told: Told) {
+        let _ = self.on_loss.set(OnLoss(told));
+    }
+
+    /// Tells of records that were deleted before their time.
+    pub fn tell_of_loss(&self, lost: &[Lost]) {
+        if let Some(told) = self.on_loss.get().filter(|_| !lost.is_empty()) {
+            (told.0)(lost);
         }
     }
 

@@ -16,5 +16,6 @@ mod layers;
 mod store_faults;
 mod store_golden;
 mod store_life;
+mod store_recovery;
 mod support;
 mod tui;

@@ -72,11 +72,11 @@ pub fn bodies(store: &MessageStore, topic: &str, queue_id: i32) -> Vec<Bytes> {
     bodies
 }
 
-fn open(root: &Path) -> Arc<MessageStore> {
+pub fn open(root: &Path) -> Arc<MessageStore> {
     MessageStore::open(config(root)).unwrap()
 }
 
-fn fill(store: &MessageStore, from: usize, count: usize) {
+pub fn fill(store: &MessageStore, from: usize, count: usize) {
     for n in from..from + count {
         let properties = format!(
             "KEYS\u{1}k{n} shared\u{2}TAGS\u{1}tag{}\u{2}UNIQ_KEY\u{1}u{n}\u{2}",
@@ -90,7 +90,7 @@ fn fill(store: &MessageStore, from: usize, count: usize) {
 }
 
 /// Everything that `fill(0, count)` wrote is there, once.
-fn check(store: &MessageStore, count: usize) {
+pub fn check(store: &MessageStore, count: usize) {
     settled(store);
     for queue_id in 0..2 {
         let expected: Vec<_> = (queue_id..count)
@@ -145,6 +145,7 @@ fn messages_survive_death() {
     check(&store, 520);
 }
 
+/// K30
 #[test]
 fn a_store_is_open_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -232,6 +233,7 @@ fn what_cannot_be_stored_is_refused() {
     assert_eq!(store.figures().max_offset, 0);
 }
 
+/// K29: reads create nothing.
 #[test]
 fn reads_follow_javas_table() {
     let dir = tempfile::tempdir().unwrap();
@@ -307,6 +309,7 @@ async fn a_bell_rings_for_each_message_without_delay() {
     }
 }
 
+/// K13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sync_flush_holds_back_until_the_disk_has_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -348,6 +351,7 @@ fn half_messages_have_no_queue_entry() {
     assert!(store.record_at(appended.offset + 1).is_none());
 }
 
+/// K29
 #[test]
 fn a_deleted_topic_does_not_come_back_with_a_crash() {
     let dir = tempfile::tempdir().unwrap();
@@ -372,6 +376,7 @@ fn a_deleted_topic_does_not_come_back_with_a_crash() {
     );
 }
 
+/// K20, K21
 #[test]
 fn stray_names_are_ignored_and_cut_files_mended() {
     let dir = tempfile::tempdir().unwrap();
@@ -424,6 +429,7 @@ fn stray_names_are_ignored_and_cut_files_mended() {
     }
 }
 
+/// K30
 #[test]
 fn a_store_of_another_kind_or_without_rights_is_a_clear_error() {
     let dir = tempfile::tempdir().unwrap();
