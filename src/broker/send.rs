@@ -137,6 +137,7 @@ struct Asked {
     delayed: bool,
     half: bool,
     producer_group: bool,
+    bad_group: bool,
     pop_check: bool,
     /// Names light queues that the message is to be in as well.
     light: bool,
@@ -160,7 +161,10 @@ impl Asked {
                     asked.delayed = level.is_ok_and(|level| level > 0);
                 }
                 names::TRAN_MSG => asked.half = value.eq_ignore_ascii_case("true"),
-                names::PGROUP => asked.producer_group = true,
+                names::PGROUP => {
+                    asked.producer_group = true;
+                    asked.bad_group = check_group(value).is_err();
+                }
                 names::POP_CK => asked.pop_check = true,
                 names::INNER_MULTI_DISPATCH => asked.light = true,
                 _ => {}
@@ -392,6 +396,9 @@ impl Broker {
         }
         if !asked.producer_group {
             check_group(&header.producer_group).map_err(|e| illegal(e.to_string()))?;
+        }
+        if asked.bad_group {
+            return Err(illegal("the property PGROUP is no name of a group"));
         }
         Ok(true)
     }

@@ -149,6 +149,7 @@ async fn a_group_without_a_retry_topic_has_figures() {
     let commit = UpdateConsumerOffset {
         consumer_group: "new".into(),
         topic: "t".into(),
+        queue_id: Some(0),
         commit_offset: Some(0),
         ..UpdateConsumerOffset::default()
     };

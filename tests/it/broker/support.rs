@@ -343,8 +343,13 @@ pub fn now_ms() -> i64 {
 }
 
 /// Asks until it is so; fails after ten seconds.
-pub async fn eventually(mut so: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + TIMEOUT;
+pub async fn eventually(so: impl AsyncFnMut() -> bool) {
+    within(TIMEOUT, so).await;
+}
+
+/// Asks until it is so; fails after `limit`.
+pub async fn within(limit: Duration, mut so: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + limit;
     while !so().await {
         assert!(Instant::now() < end, "did not become so");
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -278,6 +278,9 @@ async fn what_cannot_be_half_of_a_transaction_is_refused() {
     for header in [only_flag, rolled] {
         assert_eq!(client.refused(header, body()).await.0, codes::MESSAGE_ILLEGAL);
     }
+    let mut no_group = half("");
+    no_group.properties = "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}../x\u{2}".into();
+    assert_eq!(client.refused(no_group, body()).await.0, codes::MESSAGE_ILLEGAL);
     let mut batch = half("");
     batch.batch = true;
     assert_eq!(
@@ -472,7 +475,7 @@ async fn a_thousand_are_decided_although_one_never_is() {
     }
     client.produce("p@1", "pg").await;
     let mut seen = 0;
-    eventually(async || {
+    within(Duration::from_secs(60), async || {
         let checks = client.checks();
         for (check, body) in &checks[seen..] {
             if MessageView::parse(body).unwrap().body() != b"m0500" {
