@@ -12,6 +12,7 @@ mod interop_cli;
 mod interop_java;
 mod interop_mqadmin;
 mod interop_store;
+mod interop_transactions;
 mod layers;
 mod store_faults;
 mod store_golden;

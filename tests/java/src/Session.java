@@ -9,8 +9,8 @@ import java.util.Arrays;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Session: runs one command a line of its input, the words separated by tabs, until the input ends: Send, Receive, DumpAll
- * and mqadmin, each with its usual arguments. A JVM costs a second, a command in a running one some milliseconds.
+ * Session: runs one command a line of its input, the words separated by tabs, until the input ends: Send, Receive, DumpAll,
+ * Tx and mqadmin, each with its usual arguments. A JVM costs a second, a command in a running one some milliseconds.
  *
  * Every line a command prints comes out at once with a letter before it: o for standard output, e for standard error.
  * A line "x CODE" ends the command.
@@ -110,6 +110,8 @@ public final class Session {
                 return Receive::run;
             case "DumpAll":
                 return DumpAll::run;
+            case "Tx":
+                return Tx::run;
             case "mqadmin":
                 return words -> {
                     Tool.renew();
