@@ -541,7 +541,8 @@ mod tests {
             ]
             .into_iter()
             .collect();
-            save(&path, &Fields::new()).unwrap();
+            let old: Fields = [("listenPort", "6")].into_iter().collect();
+            save(&path, &old).unwrap();
             save(&path, &entries).unwrap();
             let read = ConfigFile::load(Some(&path), &[]).unwrap();
             assert_eq!(read.entries().get("listenPort"), Some("7"));

@@ -55,8 +55,8 @@ pub use build::LIGHT_QUEUE_PREFIX;
 pub use clean::Lost;
 pub use config::{FlushDiskType, StoreConfig};
 pub use error::Error;
-pub use segments::touch;
 pub use filter::MessageFilter;
+pub use segments::touch;
 
 /// Bytes that a record may be longer than the longest body, as in Java.
 const RECORD_OVERHEAD: usize = 64 * 1024;

@@ -41,7 +41,7 @@ impl Broker {
         let kind = self.retry_kinds().first().copied().unwrap_or(Kind::RetryV1);
         let retry = kind.topic(topic, group);
         // One peek in five looks at the retry topic first, as in Java.
-        let order = if dice % 5 == 0 {
+        let order = if dice.is_multiple_of(5) {
             [retry.as_str(), topic]
         } else {
             [topic, retry.as_str()]

@@ -76,7 +76,7 @@ impl Broker {
         // takes from one of them.
         let kind = match self.retry_kinds() {
             [one] => *one,
-            [_, old] if dice % 2 == 0 => *old,
+            [_, old] if dice.is_multiple_of(2) => *old,
             [new, ..] => *new,
             [] => Kind::RetryV1,
         };
