@@ -167,6 +167,11 @@ impl Timer {
         ms - ms.rem_euclid(self.precision_ms)
     }
 
+    /// The next message of the timer topic that goes into the wheel.
+    pub(super) fn next_offset(&self) -> i64 {
+        self.queue_offset.load(Relaxed)
+    }
+
     /// True when the slot of a time takes no more, or shall take fewer: from `limit` messages on some are refused,
     /// from twice as many all.
     pub(super) fn is_congested(&self, slot_ms: i64, limit: i32) -> bool {

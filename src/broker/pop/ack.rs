@@ -291,7 +291,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             b'/' => 63,
             _ => return None,
         };
-        word = word << 6 | u32::from(six);
+        word = (word << 6) | u32::from(six);
         bits += 6;
         if bits >= 8 {
             bits -= 8;

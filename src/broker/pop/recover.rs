@@ -6,6 +6,7 @@ use std::fs;
 use std::time::UNIX_EPOCH;
 
 use super::checkpoint::{Found, NEXT_OFFSET};
+use crate::broker::topics::TIMER_TOPIC;
 use crate::broker::{Broker, now_ms};
 use crate::protocol::message::MessageView;
 use crate::protocol::properties::names;
@@ -15,8 +16,6 @@ use crate::store::{Boundary, GetStatus};
 const MARGIN_MS: i64 = 1000;
 /// How far back is looked when there is no file, ms.
 const WITHOUT_FILE_MS: i64 = 3600 * 1000;
-/// Where checkpoints wait until they are due.
-const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// Records read at once.
 const STEP: usize = 256;
 

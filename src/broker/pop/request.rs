@@ -203,6 +203,12 @@ impl Broker {
             return refuse(codes::INVALID_PARAMETER, remark);
         }
         check_invisible(header.invisible_time)?;
+        if self.timer.is_none() {
+            return refuse(
+                codes::SYSTEM_ERROR,
+                format!("the broker[{own}] pop message is forbidden because timerWheelEnable is false"),
+            );
+        }
         self.check_reader(
             peer,
             &header.topic,

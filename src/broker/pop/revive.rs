@@ -15,6 +15,7 @@ use super::checkpoint::{Ack, Checkpoint, Found, Key};
 use super::handle::{Kind, normal_topic};
 use crate::broker::groups::is_system_group;
 use crate::broker::put::{self, PutError};
+use crate::broker::topics::TIMER_TOPIC;
 use crate::broker::{Broker, now_ms};
 use crate::protocol::message::MessageView;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
@@ -25,6 +26,8 @@ use crate::store::{AppendError, Appended, Durability, GetStatus, Got};
 const GRACE_MS: i64 = 1000;
 /// Most checkpoints held of one queue; beyond it the oldest do not wait for acknowledgements any more.
 const MOST_HELD: usize = 200_000;
+/// How long to wait when the timer has not got to what is due.
+const BEHIND_PAUSE: Duration = Duration::from_millis(20);
 /// Records read at once.
 const STEP: usize = 256;
 /// Checkpoints revived at once.
@@ -144,7 +147,11 @@ pub async fn run(broker: Arc<Broker>, queue_id: i32) {
         let at_end = broker
             .read_revive(&topic, queue_id, &mut next, &mut pending, &mut seen_ms)
             .await;
-        let frontier = if at_end { now_ms() } else { seen_ms };
+        let frontier = if at_end && !broker.timer_is_behind() {
+            now_ms()
+        } else {
+            seen_ms
+        };
         let due = pending.take_due(frontier);
         let busy = !due.is_empty() || !at_end;
         if !due.is_empty() {
@@ -162,8 +169,11 @@ pub async fn run(broker: Arc<Broker>, queue_id: i32) {
         let sleep = async {
             match until {
                 Some(due) => {
-                    let left = u64::try_from(due.saturating_sub(now_ms())).unwrap_or(0);
-                    tokio::time::sleep(Duration::from_millis(left + 1)).await;
+                    let left = match u64::try_from(due.saturating_sub(now_ms())) {
+                        Ok(left) if left > 0 => Duration::from_millis(left + 1),
+                        _ => BEHIND_PAUSE,
+                    };
+                    tokio::time::sleep(left).await;
                 }
                 None => std::future::pending().await,
             }
@@ -190,6 +200,13 @@ struct Revived {
 }
 
 impl Broker {
+    /// True while the timer has not seen all that was put into its topic: acknowledgements may be among it.
+    fn timer_is_behind(&self) -> bool {
+        self.timer
+            .as_ref()
+            .is_some_and(|timer| timer.next_offset() < self.store.next_offset(TIMER_TOPIC, 0))
+    }
+
     /// Reads what there is, within bounds; true at the end of the queue.
     async fn read_revive(
         self: &Arc<Self>,
