@@ -9,6 +9,8 @@
 //! second. Each carries its time in the body; how late it came is the store time of what was delivered less that
 //! time. One JSON line is printed.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -185,7 +187,6 @@ async fn lateness(peer: &Peer, topic: &str, wanted: i64, until: Instant) -> Vec<
 }
 
 #[tokio::main]
-#[allow(clippy::print_stdout)]
 async fn main() {
     let Some(load) = arguments() else {
         eprintln!("{USAGE}");

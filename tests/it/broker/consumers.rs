@@ -17,10 +17,13 @@ use rmq::remoting::{Peer, Reply, Service};
 
 use super::support::*;
 
+/// Code, remark and body of an answer.
+type Told = (i32, Option<String>, Bytes);
+
 /// A consumer that answers what it was told to and remembers what it was asked.
 #[derive(Default)]
 struct Consumer {
-    answers: Mutex<HashMap<i32, (i32, Option<String>, Bytes)>>,
+    answers: Mutex<HashMap<i32, Told>>,
     asked: Mutex<Vec<Frame>>,
 }
 
