@@ -164,6 +164,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq store commitlog ~/store --topic OrderEvents --limit 20",
             "rmq store commitlog ~/store --from '90m ago' --key 4711 -o jsonl --body",
             "rmq store commitlog ~/store --at 1073741824 --hex",
+            "rmq store commitlog ~/store --at 1073741824 --save-body order.json",
             "rmq store commitlog ~/store --from 1073741824 --to 1073845000 -o wide",
         ],
     ),
@@ -188,6 +189,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["rmq store config ~/store", "rmq store config ~/store topics.json"],
     ),
     (
+        "store timer",
+        &[
+            "rmq store timer ~/store",
+            "rmq store timer ~/store --slots --pending --from now --to '+1h'",
+            "rmq store timer ~/store --log -o csv",
+        ],
+    ),
+    (
         "store find",
         &[
             "rmq store find ~/store --key 4711",
@@ -202,6 +211,29 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq store verify ~/store --quick -o json",
             "rmq store verify ~/store --throttle 50 -o jsonl",
             "rmq store verify ~/store --resume",
+        ],
+    ),
+    (
+        "store repair",
+        &[
+            "rmq store repair ~/store --plan plan.json",
+            "rmq store repair ~/store --apply plan.json",
+            "rmq store repair ~/store --undo repair-20261129-180846",
+        ],
+    ),
+    (
+        "store stats",
+        &[
+            "rmq store stats ~/store",
+            "rmq store stats ~/store --topic OrderEvents --every 10m -o csv",
+        ],
+    ),
+    (
+        "store export",
+        &[
+            "rmq store export ~/store --topic OrderEvents --from '2h ago' --out orders.jsonl",
+            "rmq store export ~/store --topic OrderEvents,%RETRY%billing --out /tmp/orders-store/",
+            "rmq store export ~/store --key 4711 --out - | jq -r .body_base64 | base64 -d",
         ],
     ),
     ("config use", &["rmq config use prod-eu"]),

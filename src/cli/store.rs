@@ -1,7 +1,7 @@
 //! `rmq store`: a store directory read offline, or beside the broker that runs on it.
 //!
-//! Nothing here creates, locks or changes a file. Damage is a row like the others; a command that met any ends with
-//! exit code 11.
+//! Nothing here creates, locks or changes a file of the store, except `repair --apply`. Damage is a row like the
+//! others; a command that met any ends with exit code 11.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,14 +13,20 @@ use super::output::Cell;
 use super::session::Session;
 use crate::inspect::{self, Gap, Store};
 
+mod chart;
 mod commit_log;
+mod export;
 mod find;
 mod hex;
 mod index;
 mod info;
+mod interrupt;
 mod queue;
+mod repair;
 mod rows;
 mod small;
+mod stats;
+mod timer;
 mod verify;
 
 /// Commands on a store directory.
@@ -40,10 +46,18 @@ pub enum Command {
     Checkpoint(Place),
     /// Show which tables under config/ can be loaded, or the content of one
     Config(small::ConfigArgs),
+    /// Show the timer: wheel, timer log, checkpoint and metrics
+    Timer(timer::TimerArgs),
     /// Find records by key, id or body
     Find(find::FindArgs),
     /// Compare log, queues, index and tables with each other
     Verify(verify::VerifyArgs),
+    /// Count messages, bytes, rate and sizes by topic and time
+    Stats(stats::StatsArgs),
+    /// Take records out of a store: as JSON lines, or as a new store that a broker opens
+    Export(Box<export::ExportArgs>),
+    /// Mend a store that no broker runs on: plan, apply, undo
+    Repair(repair::RepairArgs),
 }
 
 /// Where the store is.
@@ -65,6 +79,7 @@ impl Place {
 
 /// Runs a store command.
 pub fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    interrupt::watch();
     match command {
         Command::Info(place) => info::run(session, &place.open()?),
         Command::Commitlog(args) => commit_log::run(session, &args),
@@ -72,8 +87,12 @@ pub fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Index(args) => index::run(session, &args),
         Command::Checkpoint(place) => small::checkpoint(session, &place.open()?),
         Command::Config(args) => small::config(session, &args),
+        Command::Timer(args) => timer::run(session, &args),
         Command::Find(args) => find::run(session, &args),
         Command::Verify(args) => verify::run(session, &args),
+        Command::Stats(args) => stats::run(session, &args),
+        Command::Export(args) => export::run(session, &args),
+        Command::Repair(args) => repair::run(session, &args),
     }
 }
 
@@ -82,6 +101,9 @@ impl From<inspect::Error> for Failure {
         use inspect::Error;
         let what = e.to_string();
         match &e {
+            Error::Changed { .. } => Self::new(exit::PRECONDITION, what),
+            Error::Store(_) if e.is_locked() => Self::new(exit::PRECONDITION, what)
+                .because("Nothing was changed. A store is mended only while no broker runs on it."),
             Error::Store(_) => match e.io_kind() {
                 Some(ErrorKind::NotFound | ErrorKind::NotADirectory) => Self::new(exit::NOT_FOUND, what),
                 Some(ErrorKind::PermissionDenied) => Self::new(exit::REFUSED, what)
@@ -115,6 +137,9 @@ impl From<inspect::Error> for Failure {
             }
             Error::Index { .. } => Self::new(exit::UNSUPPORTED, what),
             Error::Outside { .. } => Self::new(exit::NOT_FOUND, what),
+            Error::InUse { .. } => Self::new(exit::PRECONDITION, what)
+                .because("A new store is made in a directory that does not exist yet or is empty."),
+            Error::Segment { .. } | Error::Copy { .. } => Self::new(exit::INTERNAL, what),
         }
     }
 }

@@ -107,17 +107,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Over the files of a log. The size of a segment is the one that most of them have.
-    pub(super) fn new(files: Vec<SegmentFile>, live: bool) -> Self {
-        let segment_size = usual_size(&files);
-        Self {
-            segments: Segments::new(files, segment_size, live),
-            segment_size,
-            live,
-        }
-    }
-
-    /// The same, read in pieces of so many bytes instead of mapped.
+    /// Over the files of a log, read in pieces of so many bytes. The size of a segment is the one that most of them
+    /// have.
     pub(super) fn reading(files: Vec<SegmentFile>, live: bool, read_ahead: usize) -> Self {
         let segment_size = usual_size(&files);
         Self {

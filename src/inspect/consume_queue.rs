@@ -19,6 +19,8 @@ use crate::store::segments::{self, LogBytes, SegmentFile, Segments};
 pub(super) const BATCH_DIR: &str = "batchconsumequeue";
 /// The topic whose entries carry the time of delivery.
 const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// Bytes read at once to look at one entry.
+const READ_AHEAD: usize = 4096;
 /// Entries read at once.
 const ENTRIES_AHEAD: usize = 1024;
 
@@ -198,7 +200,7 @@ impl Queue {
         Ok(Self {
             name,
             kind,
-            segments: Segments::new(files, size, live),
+            segments: Segments::reading(files, size, live, READ_AHEAD),
             extension: (!extension.is_empty()).then_some((extension, extension_size)),
             window: bytes::Bytes::new(),
             window_at: 0,

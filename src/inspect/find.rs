@@ -1,10 +1,17 @@
 //! Looks for records by key, id or body: by the index where it can, by reading the whole log where it must.
+//!
+//! A scan reads several segments at a time. What they find is handed out in the order of the log; a reader that is
+//! ahead waits when it has found more than a little.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use regex::bytes::Regex;
 
-use super::commit_log::{Gap, Log, Step, Walk};
+use super::commit_log::{Gap, Log, Step};
 use super::index::Verdict;
 use super::record::{BODY_LIMIT, keys};
 use super::tables::tables;
@@ -47,6 +54,8 @@ pub enum How {
         from: u64,
         /// To this one.
         to: u64,
+        /// Segments read at a time.
+        readers: usize,
     },
 }
 
@@ -57,21 +66,24 @@ pub enum FindStep {
     Hit(Record),
     /// Damage that may hide one.
     Gap(Gap),
-    /// Nothing for a while: how far the search is. Only for showing.
-    At(u64),
+    /// So many bytes of the log are read. Only for showing.
+    Read(u64),
 }
 
-/// A search under way.
+/// A search that knows how it goes about it.
 pub struct Search<'a> {
     how: How,
-    hits: std::vec::IntoIter<Record>,
-    walk: Option<Walk<'a>>,
+    hits: Vec<Record>,
+    log: &'a Log,
     find: Find,
-    since_report: u64,
 }
 
-/// Bytes between two reports of the position.
-const REPORT_BYTES: u64 = 16 * 1024 * 1024;
+/// Most segments read at a time.
+const MOST_READERS: usize = 4;
+/// What a reader may have found before it waits for its turn.
+const AHEAD: usize = 16;
+/// How often the position is told while nothing is found.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 impl Find {
     /// Starts the search. With `scan` the index is not used.
@@ -85,23 +97,19 @@ impl Find {
                 None => Some(by_index(store, log, None, id)?),
             },
         };
-        let (how, hits, walk) = match found {
-            Some((how, hits)) => (how, hits, None),
-            None => (
-                How::Scan {
-                    from: log.start(),
-                    to: log.end(),
-                },
-                Vec::new(),
-                Some(log.walk(log.start(), true)),
-            ),
-        };
+        let (how, hits) = found.unwrap_or_else(|| {
+            let how = How::Scan {
+                from: log.start(),
+                to: log.end(),
+                readers: readers(log),
+            };
+            (how, Vec::new())
+        });
         Ok(Search {
             how,
-            hits: hits.into_iter(),
-            walk,
+            hits,
+            log,
             find: self,
-            since_report: 0,
         })
     }
 
@@ -126,7 +134,7 @@ fn by_offset(log: &Log, id: &str) -> Option<Record> {
 }
 
 /// All topics that the store knows of, since the index holds hashes of topic and key together.
-fn topics(store: &Store) -> Result<BTreeSet<String>, Error> {
+pub(super) fn topics(store: &Store) -> Result<BTreeSet<String>, Error> {
     let mut topics = BTreeSet::new();
     if !store.is_rocks_db() {
         topics.extend(store.queues()?.into_iter().map(|(name, _)| name.topic));
@@ -170,36 +178,126 @@ fn by_index(store: &Store, log: &Log, topic: Option<&str>, key: &str) -> Result<
     Ok((how, hits))
 }
 
+/// How many segments are read at a time.
+fn readers(log: &Log) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    processors.min(MOST_READERS).min(log.files().count()).max(1)
+}
+
 impl Search<'_> {
     /// How it is done.
     pub fn how(&self) -> &How {
         &self.how
     }
+
+    /// Searches, and hands what is found to `each` in the order of the log until that breaks it off.
+    pub fn run(self, mut each: impl FnMut(FindStep) -> ControlFlow<()>) {
+        let How::Scan { readers, .. } = self.how else {
+            for record in self.hits {
+                if each(FindStep::Hit(record)).is_break() {
+                    return;
+                }
+            }
+            return;
+        };
+        let ranges: Vec<(u64, u64)> = self
+            .log
+            .files()
+            .map(|file| (file.base, file.base.saturating_add(file.len)))
+            .collect();
+        let (senders, receivers): (Vec<SyncSender<FindStep>>, Vec<Receiver<FindStep>>) =
+            ranges.iter().map(|_| sync_channel(AHEAD)).unzip();
+        let shared = Shared {
+            next: AtomicUsize::new(0),
+            read: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        };
+        let senders: Vec<_> = senders
+            .into_iter()
+            .map(|sender| std::sync::Mutex::new(Some(sender)))
+            .collect();
+        std::thread::scope(|scope| {
+            for _ in 0..readers {
+                scope.spawn(|| {
+                    loop {
+                        let n = shared.next.fetch_add(1, Ordering::Relaxed);
+                        let (Some(&range), Some(sender)) = (ranges.get(n), senders.get(n)) else {
+                            return;
+                        };
+                        let sender = sender
+                            .lock()
+                            .unwrap_or_else(std::sync::PoisonError::into_inner)
+                            .take();
+                        if let Some(sender) = sender {
+                            read(self.log, &self.find, range, &shared, &sender);
+                        }
+                    }
+                });
+            }
+            for receiver in receivers {
+                if hand_out(&receiver, &shared, &mut each).is_break() {
+                    shared.stop.store(true, Ordering::Relaxed);
+                    // The rest of the receivers go with the loop, so that nobody waits to send.
+                    break;
+                }
+            }
+        });
+    }
 }
 
-impl Iterator for Search<'_> {
-    type Item = FindStep;
+/// What the readers share.
+struct Shared {
+    /// Number of the next segment.
+    next: AtomicUsize,
+    /// Bytes that were read.
+    read: AtomicU64,
+    stop: AtomicBool,
+}
 
-    fn next(&mut self) -> Option<FindStep> {
-        if let Some(record) = self.hits.next() {
-            return Some(FindStep::Hit(record));
+/// Reads one segment.
+fn read(log: &Log, find: &Find, (from, to): (u64, u64), shared: &Shared, out: &SyncSender<FindStep>) {
+    let mut at = from;
+    for step in log.walk(from, true) {
+        if step.at() >= to || shared.stop.load(Ordering::Relaxed) {
+            break;
         }
-        for step in self.walk.as_mut()? {
-            self.since_report += step.end() - step.at();
-            match step {
-                Step::Message { record, .. } => {
-                    if record.view().is_ok_and(|view| self.find.matches(&view)) {
-                        return Some(FindStep::Hit(record));
-                    }
-                    if self.since_report > REPORT_BYTES {
-                        self.since_report = 0;
-                        return Some(FindStep::At(record.end()));
-                    }
-                }
-                Step::Gap(gap) => return Some(FindStep::Gap(gap)),
-                Step::Filler { .. } | Step::Tail { .. } => {}
+        let end = step.end().min(to);
+        shared.read.fetch_add(end.saturating_sub(at), Ordering::Relaxed);
+        at = end.max(at);
+        let found = match step {
+            Step::Message { record, .. } => {
+                let is_hit = record.view().is_ok_and(|view| find.matches(&view));
+                // What waits must not keep all that was read with it.
+                is_hit.then(|| {
+                    FindStep::Hit(Record {
+                        at: record.at,
+                        bytes: bytes::Bytes::copy_from_slice(&record.bytes),
+                    })
+                })
             }
+            Step::Gap(gap) => Some(FindStep::Gap(gap)),
+            Step::Filler { .. } | Step::Tail { .. } => None,
+        };
+        if let Some(found) = found
+            && out.send(found).is_err()
+        {
+            return;
         }
-        None
+    }
+    shared.read.fetch_add(to.saturating_sub(at), Ordering::Relaxed);
+}
+
+/// Hands out what one segment has, until its reader is through.
+fn hand_out(
+    receiver: &Receiver<FindStep>,
+    shared: &Shared,
+    each: &mut impl FnMut(FindStep) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    loop {
+        match receiver.recv_timeout(REPORT_EVERY) {
+            Ok(step) => each(step)?,
+            Err(RecvTimeoutError::Timeout) => each(FindStep::Read(shared.read.load(Ordering::Relaxed)))?,
+            Err(RecvTimeoutError::Disconnected) => return ControlFlow::Continue(()),
+        }
     }
 }

@@ -318,7 +318,9 @@ pub struct KeyWalk {
     pub slot: u32,
     /// The number in the slot.
     pub head: i32,
-    /// The items of the chain, newest first.
+    /// How many items were walked.
+    pub walked: u64,
+    /// The items of the chain that were asked for, newest first.
     pub items: Vec<ChainItem>,
     /// Why the chain was left before its end, if it was.
     pub broken: Option<String>,
@@ -374,6 +376,7 @@ impl Index {
             hash,
             slot,
             head,
+            walked: 0,
             items: Vec::new(),
             broken: None,
         };
@@ -395,6 +398,7 @@ impl Index {
                 walk.broken = Some(format!("there is no item {next}"));
                 return Ok(walk);
             };
+            walk.walked += 1;
             let (verdict, record) = judge(&item, hash, topic, key, log);
             if all || item.hash == hash {
                 walk.items.push(ChainItem {

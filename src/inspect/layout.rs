@@ -3,7 +3,7 @@
 use super::record::sys_flag_names;
 use crate::protocol::message::{MAGIC_V2, MessageView};
 use crate::protocol::model::SysFlag;
-use crate::protocol::properties::{NAME_END, VALUE_END};
+use crate::protocol::properties::{NAME_END, VALUE_END, names};
 
 /// One field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,15 @@ pub fn layout(view: &MessageView<'_>) -> Vec<Field> {
     // Each property with the byte that ends it.
     for pair in properties.as_bytes().split_inclusive(|&b| b == VALUE_END as u8) {
         let words = String::from_utf8_lossy(pair);
-        let words = words.trim_end_matches(VALUE_END).replacen(NAME_END, "=", 1);
+        let mut words = words.trim_end_matches(VALUE_END).replacen(NAME_END, "=", 1);
+        if words.starts_with(names::CRC32)
+            && let Some(check) = view.check_whole()
+        {
+            words += &match check {
+                Ok(()) => " as the whole record".to_owned(),
+                Err(fault) => format!(" {fault}"),
+            };
+        }
         field("property", pair.len(), Value::Text(words));
     }
     fields

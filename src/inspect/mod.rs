@@ -13,17 +13,22 @@ use crate::store::segments::{self, SegmentFile};
 
 mod commit_log;
 mod consume_queue;
+pub mod export;
 mod find;
 mod index;
 mod info;
 mod layout;
 mod record;
+pub mod repair;
+mod stats;
 mod tables;
+mod timer;
 mod verify;
 
 pub use crate::store::cursor::{DamageKind, Record};
 pub use crate::store::format::checkpoint::Checkpoint;
 pub use crate::store::format::index::{Header, Shape, key_hash};
+pub use crate::store::format::timer_log::Unit as TimerUnit;
 pub use crate::store::reader::QueueName;
 pub use commit_log::{Gap, Log, Point, Step, Walk};
 pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, TagsCode};
@@ -32,8 +37,17 @@ pub use index::{ChainItem, ChainStats, FileWalk, Index, KeyWalk, Verdict};
 pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
 pub use layout::{Field, Value, layout};
 pub use record::{BODY_LIMIT, Body, Wanted, body, sys_flag_names};
+pub use stats::{Cell as StatsCell, Query as StatsQuery, Sizes, Stats, Sums, size_limit};
 pub use tables::{TableFile, TableState, tables};
+pub use timer::{
+    Chain, LogStats as TimerLogStats, SlotRow, TIMER_TOPIC, Timer, UnitCheck, UnitStep, WheelStats,
+};
 pub use verify::{Depth, Finding, Options, Progress, Report, Severity, verify};
+
+/// Bytes that are read at once to look at one record.
+const GLANCE: usize = 32 * 1024;
+/// Bytes that a pass over a log reads at once.
+const READ_AHEAD: usize = 1024 * 1024;
 
 /// Why a store cannot be inspected at all.
 #[derive(Debug, thiserror::Error)]
@@ -83,9 +97,42 @@ pub enum Error {
         /// Behind the last byte.
         end: u64,
     },
+    /// The store or the plan is not what it should be.
+    #[error("{what}")]
+    Changed {
+        /// What is otherwise.
+        what: String,
+    },
+    /// A directory that a new store was to be made in has something in it.
+    #[error("{} is not empty", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A record fits into no segment of a new store.
+    #[error("a record of {len} bytes does not fit into segments of {size} bytes")]
+    Segment {
+        /// Bytes of the record.
+        len: u64,
+        /// Bytes of a segment.
+        size: u64,
+    },
+    /// A record could not be copied.
+    #[error("the record at {at} cannot be copied: {reason}")]
+    Copy {
+        /// Its offset.
+        at: u64,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl Error {
+    /// True when a broker holds the store.
+    pub fn is_locked(&self) -> bool {
+        matches!(self, Self::Store(store::Error::Locked { .. }))
+    }
+
     /// The system's reason, if it is one.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         match self {
@@ -160,13 +207,18 @@ impl Store {
         self.root().join("consumequeue").join("CURRENT").exists()
     }
 
-    /// The commit log.
+    /// The commit log, to look here and there. Nothing of it is mapped: what was read does not count as memory of
+    /// this process, and a file that a broker cuts short does no harm.
     pub fn log(&self) -> Result<Log, Error> {
-        Ok(Log::new(self.log_files()?, self.is_live()))
+        self.log_reading(GLANCE)
     }
 
-    /// The commit log, read in pieces of so many bytes instead of mapped: what is passed over does not count as
-    /// memory of this process.
+    /// The commit log for one pass over all of it.
+    pub fn log_streaming(&self) -> Result<Log, Error> {
+        self.log_reading(READ_AHEAD)
+    }
+
+    /// The commit log, read in pieces of so many bytes.
     fn log_reading(&self, read_ahead: usize) -> Result<Log, Error> {
         Ok(Log::reading(self.log_files()?, self.is_live(), read_ahead))
     }
@@ -257,6 +309,11 @@ impl Store {
     /// The checkpoint; `None` when there is none.
     pub fn checkpoint(&self) -> Result<Option<Checkpoint>, Error> {
         Ok(self.reader.checkpoint()?)
+    }
+
+    /// The timer; `None` when it never ran.
+    pub fn timer(&self) -> Result<Option<Timer>, Error> {
+        Timer::open(self)
     }
 
     /// Text of the crash marker (a process id); `None` after a clean stop.

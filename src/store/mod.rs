@@ -38,6 +38,7 @@ mod lock;
 mod queues;
 mod read;
 pub mod reader;
+pub mod rebuild;
 mod recover;
 mod replay;
 mod salvage;

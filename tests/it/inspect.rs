@@ -508,12 +508,13 @@ fn records_are_found_by_key_by_id_and_by_body() {
     let offsets = |find: Find, scan: bool| -> (How, Vec<u64>) {
         let search = find.start(&store, &log, scan).unwrap();
         let how = search.how().clone();
-        let hits = search
-            .filter_map(|step| match step {
-                FindStep::Hit(record) => Some(record.at),
-                FindStep::Gap(_) | FindStep::At(_) => None,
-            })
-            .collect();
+        let mut hits = Vec::new();
+        search.run(|step| {
+            if let FindStep::Hit(record) = step {
+                hits.push(record.at);
+            }
+            ControlFlow::Continue(())
+        });
         (how, hits)
     };
     let key = Find::Key {

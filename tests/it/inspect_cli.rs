@@ -51,14 +51,14 @@ impl Fixture {
     }
 }
 
-struct Ran {
-    code: i32,
-    stdout: String,
-    stderr: String,
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -66,11 +66,11 @@ impl Ran {
         }
     }
 
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
     }
 
-    fn lines(&self) -> Vec<Value> {
+    pub fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -78,7 +78,7 @@ impl Ran {
     }
 }
 
-fn command() -> Command {
+pub fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rmq"));
     for name in [
         "RMQ_NAMESRV",

@@ -18,5 +18,8 @@ mod store_faults;
 mod store_golden;
 mod store_life;
 mod store_recovery;
+mod store_look;
+mod store_repair;
+mod store_tools;
 mod support;
 mod tui;

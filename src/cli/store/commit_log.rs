@@ -1,21 +1,23 @@
 //! `rmq store commitlog`.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::rows::{Meter, Rows};
-use super::{Damaged, Place, count, hex, int, path};
+use super::{Damaged, Place, count, hex, int, interrupt, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::BodyForm;
-use crate::cli::output::{Cell, Column, Detail, col, wide};
+use crate::cli::output::{Cell, Column, Detail, Listing, col, wide};
 use crate::cli::session::Session;
 use crate::cli::time::{self, When};
 use crate::inspect::{BODY_LIMIT, Body, Gap, Log, Point, Record, Step, Wanted, body, sys_flag_names};
-use crate::protocol::message::{MAGIC_V2, MessageView};
-use crate::protocol::properties::names;
+use crate::protocol::message::{MAGIC_V2, MessageView, parse_batch};
+use crate::protocol::model::SysFlag;
+use crate::protocol::properties::{Properties, names};
 
 /// `rmq store commitlog`
 #[derive(Debug, Clone, Args)]
@@ -59,6 +61,9 @@ pub struct LogArgs {
         value_name = "FORM"
     )]
     body: Option<BodyForm>,
+    /// Write bodies, decompressed, to files: to PATH itself with --at, else to PATH/OFFSET for each record
+    #[arg(long, value_name = "PATH")]
+    save_body: Option<PathBuf>,
 }
 
 /// An offset or a time.
@@ -299,7 +304,11 @@ fn plain_row(log: &Log, at: u64, len: u64, kind: &str, note: &str, shown: Shown)
 /// Runs `rmq store commitlog`.
 pub fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let store = args.place.open()?;
-    let log = store.log()?;
+    // A list reads the log from one end to the other, one record is looked up.
+    let log = match args.at {
+        Some(_) => store.log()?,
+        None => store.log_streaming()?,
+    };
     if log.files().next().is_none() {
         return Err(Failure::new(
             exit::NOT_FOUND,
@@ -335,9 +344,26 @@ fn one(session: &Session, args: &LogArgs, log: &Log, at: u64) -> Result<(), Fail
         .map(|column| column.key)
         .zip(row(log, &step, shown))
         .collect();
+    let record = match &step {
+        Step::Message { record, .. } => Some(record),
+        Step::Gap(gap) => gap.record.as_ref(),
+        Step::Filler { .. } | Step::Tail { .. } => None,
+    };
+    if let Some(file) = &args.save_body {
+        let Some(record) = record else {
+            return Err(Failure::new(exit::NOT_FOUND, format!("there is no body at {at}")));
+        };
+        save(args, record, file)?;
+        session.note(&format!("the body is in {}", file.display()));
+    }
     session.printer.print_detail(Detail {
         kind: "CommitLogRecord",
         fields,
+        tables: record
+            .and_then(items)
+            .into_iter()
+            .map(|items| ("messages", items))
+            .collect(),
         ..Detail::default()
     })?;
     if as_blocks {
@@ -352,9 +378,84 @@ fn one(session: &Session, args: &LogArgs, log: &Log, at: u64) -> Result<(), Fail
     damaged.verdict(&args.place)
 }
 
+/// Writes the body of a record to a new file.
+fn save(args: &LogArgs, record: &Record, file: &Path) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| {
+        let exit = match e.kind() {
+            std::io::ErrorKind::AlreadyExists => exit::PRECONDITION,
+            _ => exit::INTERNAL,
+        };
+        Failure::new(exit, format!("{} cannot be written: {e}", file.display()))
+    };
+    let inside = |root: &Path| {
+        let (root, file) = (std::path::absolute(root).ok(), std::path::absolute(file).ok());
+        root.zip(file).is_some_and(|(root, file)| file.starts_with(root))
+    };
+    if inside(&args.place.dir) {
+        return Err(Failure::usage(
+            "--save-body lies in the store itself, in which nothing is changed",
+        ));
+    }
+    let view = record
+        .view()
+        .map_err(|e| Failure::new(exit::ERRORS, format!("the record at {}: {e}", record.at)))?;
+    let body = view.decoded_body(BODY_LIMIT).map_err(|e| {
+        Failure::new(
+            exit::ERRORS,
+            format!("the body of the record at {} does not decompress: {e}", record.at),
+        )
+    })?;
+    if let Some(dir) = file.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).map_err(failed)?;
+    }
+    std::fs::File::create_new(file)
+        .and_then(|mut out| out.write_all(&body))
+        .map_err(failed)
+}
+
+/// The messages of a record that a batch queue holds.
+fn items(record: &Record) -> Option<Listing> {
+    let view = record.view().ok()?;
+    if !view.sys_flag().has(SysFlag::INNER_BATCH) {
+        return None;
+    }
+    let body = view.decoded_body(BODY_LIMIT).ok()?;
+    let items = parse_batch(&bytes::Bytes::copy_from_slice(&body)).ok()?;
+    let mut listing = Listing::new(
+        "BatchMessageList",
+        &[
+            col("queue_offset"),
+            col("tags"),
+            col("keys"),
+            col("body_size"),
+            col("body"),
+            wide("flag"),
+            wide("unique_key"),
+            wide("properties"),
+        ],
+    );
+    listing.ordered = true;
+    for (n, item) in items.iter().enumerate() {
+        let properties = Properties::new(item.properties.as_bytes());
+        let pairs = properties.iter().map(|(k, v)| (k.to_owned(), v.to_owned()));
+        listing.push(vec![
+            Cell::Int(view.queue_offset().saturating_add(i64::try_from(n).unwrap_or(0))),
+            properties.get(names::TAGS).into(),
+            properties.get(names::KEYS).into(),
+            item.body.len().into(),
+            BodyForm::Auto.show(&item.body),
+            item.flag.into(),
+            properties.get(names::UNIQ_KEY).into(),
+            Cell::Pairs(pairs.collect()),
+        ]);
+    }
+    Some(listing)
+}
+
 /// What was seen of the log.
 #[derive(Debug, Default)]
 struct Seen {
+    saved: u64,
     records: u64,
     record_bytes: u64,
     stale: u64,
@@ -368,28 +469,36 @@ struct Seen {
 /// Where the steps go: rows, or blocks of bytes.
 enum Out<'a> {
     Rows(Box<Rows<'a>>),
-    Blocks(&'a Session, std::io::BufWriter<std::io::Stdout>),
+    Blocks(&'a Session, std::io::BufWriter<std::io::Stdout>, Meter),
 }
 
 impl Out<'_> {
     fn step(&mut self, log: &Log, step: &Step, shown: Shown) -> Result<(), Failure> {
         match self {
             Self::Rows(rows) => rows.push(row(log, step, shown)),
-            Self::Blocks(session, out) => Ok(block(session, log, step, out)?),
+            Self::Blocks(session, out, meter) => {
+                block(session, log, step, out)?;
+                // A bar and bytes on one terminal would be in each other's way.
+                Ok(meter.aside(|| out.flush())?)
+            }
         }
     }
 
     fn at(&mut self, done: u64) -> Result<(), Failure> {
         match self {
             Self::Rows(rows) => rows.at(done),
-            Self::Blocks(..) => Ok(()),
+            Self::Blocks(_, _, meter) => {
+                meter.at(done);
+                Ok(())
+            }
         }
     }
 
     fn finish(self, summary: &Map<String, Value>, note: &str) -> Result<(), Failure> {
         match self {
             Self::Rows(rows) => rows.finish(summary, note),
-            Self::Blocks(session, mut out) => {
+            Self::Blocks(session, mut out, meter) => {
+                drop(meter);
                 out.flush()?;
                 session.note(note);
                 Ok(())
@@ -418,10 +527,10 @@ fn list(session: &Session, args: &LogArgs, log: &Log) -> Result<(), Failure> {
         body: args.body,
         hex: args.hex && !as_blocks,
     };
+    let meter = Meter::new(session, "commit log", log.end().saturating_sub(begin));
     let mut out = if as_blocks {
-        Out::Blocks(session, std::io::BufWriter::new(std::io::stdout()))
+        Out::Blocks(session, std::io::BufWriter::new(std::io::stdout()), meter)
     } else {
-        let meter = Meter::new(session, "commit log", log.end().saturating_sub(begin));
         Out::Rows(Box::new(Rows::new(
             session,
             "CommitLogRecordList",
@@ -452,6 +561,10 @@ fn list(session: &Session, args: &LogArgs, log: &Log) -> Result<(), Failure> {
                     seen.records += 1;
                     seen.record_bytes += record.bytes.len() as u64;
                     seen.stale += u64::from(*stale);
+                    if let Some(dir) = &args.save_body {
+                        save(args, record, &dir.join(format!("{:020}", record.at)))?;
+                        seen.saved += 1;
+                    }
                     out.step(log, &step, shown)?;
                 }
             }
@@ -470,10 +583,15 @@ fn list(session: &Session, args: &LogArgs, log: &Log) -> Result<(), Failure> {
         }
         seen.end = step.end();
         out.at(seen.end.saturating_sub(begin))?;
+        if interrupt::asked() {
+            seen.more = Some(seen.end);
+            break;
+        }
     }
     let summary = seen.summary(begin);
     let note = seen.note(begin);
     out.finish(&summary, &note)?;
+    interrupt::check(&format!("the log was read up to {}", seen.end))?;
     seen.damaged.verdict(&args.place)
 }
 
@@ -522,6 +640,9 @@ impl Seen {
                 count(self.damaged.places, "place"),
                 count(self.damaged.bytes, "byte")
             );
+        }
+        if self.saved > 0 {
+            text += &format!("; {} written to files", count(self.saved, "body"));
         }
         if let Some(at) = self.more {
             text += &format!("; more with --from {at}");

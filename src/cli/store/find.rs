@@ -1,12 +1,14 @@
 //! `rmq store find`.
 
+use std::ops::ControlFlow;
+
 use clap::Args;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::json;
 
 use super::commit_log::{Shown, columns, record_row};
 use super::rows::{Meter, Rows};
-use super::{Damaged, Place, count};
+use super::{Damaged, Place, count, interrupt};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::BodyForm;
 use crate::cli::output::Cell;
@@ -101,7 +103,13 @@ impl FindArgs {
 /// Runs `rmq store find`.
 pub fn run(session: &Session, args: &FindArgs) -> Result<(), Failure> {
     let store = args.place.open()?;
-    let log = store.log()?;
+    // By the index records are read here and there, by a scan one after the other.
+    let by_scan = args.scan || args.key.is_none() && args.id.is_none();
+    let log = if by_scan {
+        store.log_streaming()?
+    } else {
+        store.log()?
+    };
     let search = args.find()?.start(&store, &log, args.scan)?;
     let how = search.how().clone();
     let shown = Shown::body(args.body);
@@ -110,28 +118,41 @@ pub fn run(session: &Session, args: &FindArgs) -> Result<(), Failure> {
     let mut rows = Rows::new(session, "CommitLogRecordList", &columns(shown), meter)?;
     let (mut hits, mut damaged) = (0u64, Damaged::default());
     let limit = args.limit.unwrap_or(u64::MAX);
-    let mut is_cut = false;
-    for step in search {
-        match step {
+    let (mut is_cut, mut failed, mut read) = (false, None, 0);
+    search.run(|step| {
+        let done = match step {
             FindStep::Hit(record) => {
                 let is_of_topic = args
                     .topic
                     .as_deref()
                     .is_none_or(|topic| record.view().is_ok_and(|view| view.topic() == topic));
                 if !is_of_topic {
-                    continue;
-                }
-                if hits == limit {
+                    Ok(())
+                } else if hits == limit {
                     is_cut = true;
-                    break;
+                    return ControlFlow::Break(());
+                } else {
+                    hits += 1;
+                    rows.push(record_row(&log, &record, "record", Cell::Unknown, shown))
                 }
-                hits += 1;
-                rows.push(record_row(&log, &record, "record", Cell::Unknown, shown))?;
-                rows.at(record.end().saturating_sub(begin))?;
             }
-            FindStep::Gap(gap) => damaged.add(&gap),
-            FindStep::At(at) => rows.at(at.saturating_sub(begin))?,
+            FindStep::Gap(gap) => {
+                damaged.add(&gap);
+                Ok(())
+            }
+            FindStep::Read(bytes) => {
+                read = bytes;
+                rows.at(bytes)
+            }
+        };
+        failed = done.err();
+        if failed.is_some() || interrupt::asked() {
+            return ControlFlow::Break(());
         }
+        ControlFlow::Continue(())
+    });
+    if let Some(failure) = failed {
+        return Err(failure);
     }
     let searched = match &how {
         How::Offset => "by the offset in the id".to_owned(),
@@ -140,7 +161,10 @@ pub fn run(session: &Session, args: &FindArgs) -> Result<(), Failure> {
             count(*files as u64, "file"),
             count(*topics as u64, "topic")
         ),
-        How::Scan { from, to } => format!("by reading the log from {from} to {to}"),
+        How::Scan { from, to, readers } => format!(
+            "by reading the log from {from} to {to}, {} at a time",
+            count(*readers as u64, "segment")
+        ),
     };
     let summary = json!({
         "records": hits,
@@ -152,6 +176,7 @@ pub fn run(session: &Session, args: &FindArgs) -> Result<(), Failure> {
     let cut = if is_cut { ", and more" } else { "" };
     let note = format!("{}{cut}; searched {searched}", count(hits, "record"));
     rows.finish(&summary.as_object().cloned().unwrap_or_default(), &note)?;
+    interrupt::check(&format!("{} of the log were read", count(read, "byte")))?;
     damaged.verdict(&args.place)?;
     if hits > 0 {
         return Ok(());

@@ -52,8 +52,11 @@ const ITEMS: &[Column] = &[
     wide("slot"),
     wide("seconds"),
     wide("previous"),
-    wide("note"),
+    col("note"),
 ];
+
+/// Files whose slot and time window are told.
+const NAMED_FILES: usize = 20;
 
 /// Runs `rmq store index`.
 pub fn run(session: &Session, args: &IndexArgs) -> Result<(), Failure> {
@@ -218,12 +221,26 @@ fn walk_key(
     let mut listing = Listing::new("IndexItemList", ITEMS);
     listing.ordered = true;
     let (mut hits, mut collisions, mut slots) = (0u64, 0u64, Vec::new());
+    let mut windows = Vec::new();
+    let zone = &session.printer.zone;
+    let when = |ms: i64| zone.text(ms).unwrap_or_else(|| ms.to_string());
     // A query goes from the newest file back.
     for file in files.iter().rev().filter(|file| !file.is_empty()) {
         let walk = index.walk_key(file, topic, key, &log, args.all)?;
-        slots.push(
-            json!({ "file": name(&walk.path), "slot": walk.slot, "head": walk.head, "broken": walk.broken }),
-        );
+        slots.push(json!({
+            "file": name(&walk.path), "slot": walk.slot, "head": walk.head, "walked": walk.walked,
+            "begins_at_ms": walk.header.begin_timestamp, "ends_at_ms": walk.header.end_timestamp,
+            "broken": walk.broken,
+        }));
+        windows.push(format!(
+            "{}: slot {} leads to item {}, {} walked; records of {} to {}",
+            name(&walk.path),
+            walk.slot,
+            walk.head,
+            count(walk.walked, "item"),
+            when(walk.header.begin_timestamp),
+            when(walk.header.end_timestamp)
+        ));
         if let Some(broken) = &walk.broken {
             session.warn(&format!("{}: {broken}", walk.path.display()));
         }
@@ -240,6 +257,9 @@ fn walk_key(
     });
     listing.summary = summary.as_object().cloned().unwrap_or_else(Map::new);
     session.printer.print(listing)?;
+    for window in windows.iter().take(NAMED_FILES) {
+        session.note(window);
+    }
     let slot = slots
         .first()
         .and_then(|slot| slot.get("slot"))

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::rows::{Meter, Rows};
-use super::{Place, count, int, path};
+use super::{Place, count, int, interrupt, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
@@ -70,14 +70,21 @@ pub fn run(session: &Session, args: &QueueArgs) -> Result<(), Failure> {
     let store = args.place.open()?;
     let found = store.queues_of(&args.topic, args.queue)?;
     let log = store.log()?;
-    let total = found.len() as u64;
+    let queues: Vec<Queue> = found
+        .into_iter()
+        .map(|(name, kind)| store.queue(name, kind))
+        .collect::<Result<_, _>>()?;
+    let bounds = |queue: &Queue| queue.bounds(log.start());
+    let total: u64 = queues.iter().map(|queue| bounds(queue).end_index).sum();
     let meter = Meter::new(session, "queues", total);
     let mut rows = Rows::new(session, "ConsumeQueueEntryList", COLUMNS, meter)?;
     let mut seen = Seen::default();
-    for (name, kind) in found {
-        let queue = store.queue(name, kind)?;
+    for queue in &queues {
         seen.queues += 1;
-        list(args, &queue, &log, &mut rows, &mut seen)?;
+        list(args, queue, &log, &mut rows, &mut seen)?;
+        if interrupt::asked() {
+            break;
+        }
     }
     let summary = json!({
         "queues": seen.queues,
@@ -98,6 +105,7 @@ pub fn run(session: &Session, args: &QueueArgs) -> Result<(), Failure> {
         count(seen.missing, "missing entry")
     );
     rows.finish(&summary, &note)?;
+    interrupt::check(&format!("{} were read", count(seen.entries, "entry")))?;
     match seen.first {
         None => Ok(()),
         Some(first) => Err(Failure::new(
@@ -172,7 +180,10 @@ fn list(
                 rows.push(gap_row(queue, index, queue.place(index), "disorder", note))?;
             }
         }
-        rows.at(seen.queues)?;
+        rows.at(seen.entries)?;
+        if interrupt::asked() {
+            break;
+        }
     }
     Ok(())
 }

@@ -191,7 +191,8 @@ impl Meter {
         }
     }
 
-    fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Does something to the terminal while the bar is away.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(work),
             None => work(),

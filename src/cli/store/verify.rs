@@ -13,7 +13,7 @@ use crate::cli::context;
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
-use crate::inspect::{Depth, Finding, Options, Severity, verify};
+use crate::inspect::{Depth, Finding, Options, Report, Severity, Store, verify};
 
 /// `rmq store verify`
 #[derive(Debug, Clone, Args)]
@@ -79,6 +79,15 @@ fn row(finding: &Finding) -> Vec<Cell> {
         finding.meaning.as_str().into(),
         finding.file.as_deref().map_or(Cell::Unknown, path),
     ]
+}
+
+/// Verifies a store without a word; findings go to `found`.
+pub fn quietly(store: &Store, depth: Depth, found: &mut dyn FnMut(Finding)) -> Result<Report, Failure> {
+    let mut each = |finding| {
+        found(finding);
+        ControlFlow::Continue(())
+    };
+    Ok(verify(store, Options::from(depth), &mut each, &mut |_| {})?)
 }
 
 /// Runs `rmq store verify`.

@@ -52,7 +52,7 @@ fn log(files: &[Option<Vec<u8>>], live: bool) -> (tempfile::TempDir, Log) {
         }
     }
     let files = segments::list(dir.path()).unwrap().files;
-    (dir, Log::new(files, live))
+    (dir, Log::reading(files, live, 4096))
 }
 
 /// Each step in one word, with its place.

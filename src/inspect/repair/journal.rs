@@ -1,0 +1,208 @@
+//! What a repair did, one line a deed, written before the deed; and the way back.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::state;
+use super::{State, changed};
+use crate::inspect::info::info;
+use crate::inspect::{Error, Store, io_error};
+use crate::store::rebuild::{self, Guard};
+
+/// Name of the journal in the directory of what was kept.
+pub(super) const NAME: &str = "journal.jsonl";
+
+/// One deed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "deed", rename_all = "kebab-case")]
+pub(super) enum Deed {
+    /// A file or directory was moved.
+    Moved {
+        /// Where it was.
+        from: PathBuf,
+        /// Where it is.
+        to: PathBuf,
+    },
+    /// The end of a file was zeroed; what it held is kept.
+    Cleared {
+        /// The file.
+        file: PathBuf,
+        /// From here on.
+        at: u64,
+        /// The bytes that were there, zeros at their end left out.
+        kept: PathBuf,
+    },
+    /// A file was made longer.
+    Extended {
+        /// The file.
+        file: PathBuf,
+        /// Its length before.
+        from: u64,
+    },
+    /// A new file was put where none was.
+    Made {
+        /// The file.
+        file: PathBuf,
+    },
+    /// All is done; the store is like this now.
+    Finished {
+        /// How it is.
+        state: State,
+    },
+}
+
+/// The directory of what was kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    dir: PathBuf,
+    journal: File,
+}
+
+impl Kept {
+    /// Makes the directory, under the store's root.
+    pub(super) fn create(root: &Path, name: &str) -> Result<Self, Error> {
+        let dir = root.join(name);
+        std::fs::create_dir(&dir).map_err(io_error("create", &dir))?;
+        let path = dir.join(NAME);
+        let journal = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(io_error("create", &path))?;
+        rebuild::sync_dir(&dir)?;
+        rebuild::sync_dir(root)?;
+        Ok(Self { dir, journal })
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn note(&mut self, deed: &Deed) -> Result<(), Error> {
+        let path = self.dir.join(NAME);
+        let mut line = serde_json::to_vec(deed)
+            .map_err(std::io::Error::from)
+            .map_err(io_error("write", &path))?;
+        line.push(b'\n');
+        self.journal
+            .write_all(&line)
+            .and_then(|()| self.journal.sync_data())
+            .map_err(io_error("write", &path))
+    }
+
+    /// Moves a file or directory.
+    pub(super) fn move_to(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.note(&Deed::Moved {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        })?;
+        rename(from, to)
+    }
+
+    /// Moves a file or directory of the store out of the way, to the same place under what is kept.
+    pub(super) fn keep(&mut self, root: &Path, path: &Path) -> Result<(), Error> {
+        let name = path.strip_prefix(root).map(Path::to_owned).unwrap_or_else(|_| {
+            // A commit log elsewhere.
+            Path::new("commitlog").join(path.file_name().unwrap_or_default())
+        });
+        let to = self.dir.join("old").join(name);
+        self.move_to(path, &to)
+    }
+}
+
+/// Moves what is there, with the names on the disk afterwards.
+fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent).map_err(io_error("create", parent))?;
+    }
+    match std::fs::rename(from, to) {
+        Ok(()) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => {
+            std::fs::copy(from, to)
+                .and_then(|_| File::open(to)?.sync_all())
+                .and_then(|()| std::fs::remove_file(from))
+                .map_err(io_error("move", from))?;
+        }
+        Err(e) => return Err(io_error("move", from)(e)),
+    }
+    for dir in [from.parent(), to.parent()].into_iter().flatten() {
+        rebuild::sync_dir(dir)?;
+    }
+    Ok(())
+}
+
+/// Takes back what a repair did, the last deed first. `kept` is the directory that it left. Returns how many deeds.
+pub fn undo(store: &Store, kept: &Path) -> Result<u64, Error> {
+    let _guard = Guard::take(store.root())?;
+    let path = kept.join(NAME);
+    let text = std::fs::read_to_string(&path).map_err(io_error("read", &path))?;
+    let mut deeds = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        match serde_json::from_str::<Deed>(line) {
+            Ok(deed) => deeds.push(deed),
+            // A last line that a crash cut short was not followed by its deed.
+            Err(_) if lines.peek().is_none() => {}
+            Err(e) => return Err(changed(&format!("{} cannot be read: {e}", path.display()))),
+        }
+    }
+    if let Some(Deed::Finished { state: then }) = deeds.last()
+        && state(&info(store)?) != *then
+    {
+        return Err(changed(
+            "the store is not as the repair left it: a broker has run on it, or it was undone already",
+        ));
+    }
+    let mut undone = 0;
+    for deed in deeds.iter().rev() {
+        undone += u64::from(take_back(deed)?);
+    }
+    // What a second attempt would find.
+    let done = kept.join("undone.jsonl");
+    rename(&path, &done)?;
+    Ok(undone)
+}
+
+/// True when there was something to take back.
+fn take_back(deed: &Deed) -> Result<bool, Error> {
+    match deed {
+        Deed::Moved { from, to } => {
+            if to.exists() && !from.exists() {
+                rename(to, from)?;
+                return Ok(true);
+            }
+        }
+        Deed::Cleared { file, at, kept } => {
+            if kept.exists() {
+                let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
+                let out = OpenOptions::new().write(true).open(file);
+                out.and_then(|out| {
+                    out.write_all_at(&bytes, *at)?;
+                    out.sync_data()
+                })
+                .map_err(io_error("write", file))?;
+                return Ok(true);
+            }
+        }
+        Deed::Extended { file, from } => {
+            let out = OpenOptions::new().write(true).open(file);
+            out.and_then(|out| {
+                out.set_len(*from)?;
+                out.sync_all()
+            })
+            .map_err(io_error("shorten", file))?;
+            return Ok(true);
+        }
+        Deed::Made { file } => match std::fs::remove_file(file) {
+            Ok(()) => return Ok(true),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error("remove", file)(e)),
+        },
+        Deed::Finished { .. } => {}
+    }
+    Ok(false)
+}
