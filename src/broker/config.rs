@@ -284,7 +284,7 @@ pub const STORE_LIMITS: Limits = &[
     ("timerMaxDelaySec", Allowed::Range(1, 100 * 366 * 86_400)),
     ("timerFlushIntervalMs", Allowed::Range(1, 3_600_000)),
     ("timerCongestNumEachSlot", Allowed::Range(1, i32::MAX as i64)),
-    ("mappedFileSizeTimerLog", Allowed::Range(4096, 1 << 30)),
+    ("mappedFileSizeTimerLog", Allowed::Range(1024, 1 << 30)),
     ("accessMessageInMemoryMaxRatio", Allowed::Range(1, 100)),
     ("maxTransferCountOnMessageInMemory", Allowed::Range(1, 100_000)),
     ("maxTransferBytesOnMessageInMemory", Allowed::Range(1, 16_000_000)),

@@ -298,6 +298,10 @@ impl Broker {
         if let Err(e) = recovered {
             tracing::error!(error = %e, "looking for pop offsets was aborted");
         }
+        // Before the first consumer asks.
+        broker
+            .offsets
+            .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
         for (addr, main) in [
             (SocketAddr::new(listen.ip(), listen.port() - 2), false),
             (listen, true),
@@ -311,9 +315,6 @@ impl Broker {
                 .map_err(|source| Error::Listen { addr, source })?;
             broker.listeners().push(listener);
         }
-        broker
-            .offsets
-            .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
         broker.watch_losses();
         broker.spawn_background();
         tracing::info!("{}", broker.start_line());

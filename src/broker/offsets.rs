@@ -407,4 +407,29 @@ mod tests {
         assert_eq!(again.committed("g", "%RETRY%g", 1), Some(20));
         assert_eq!(again.table(), offsets.table());
     }
+
+    /// K15, K25
+    #[test]
+    fn offsets_are_cut_to_their_queue_and_losses_counted_by_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let offsets = Offsets::load(dir.path().join("consumerOffset.json")).unwrap();
+        for (group, queue_id, offset) in [("g", 0, 30), ("g", 1, 5), ("h", 0, 12)] {
+            offsets.commit(group, "t", queue_id, offset, 1);
+        }
+        let lost = |queue_id, from, to| Lost {
+            topic: "t".into(),
+            queue_id,
+            from,
+            to,
+        };
+        let unread = offsets.unread_of(&[lost(0, 10, 20), lost(1, 0, 8), lost(1, 8, 9)]);
+        let of = |group: &str| unread.get(&("t".to_owned(), group.to_owned())).copied();
+        // The second group has not begun with queue 1: all of it is unread.
+        assert_eq!((of("g"), of("h"), unread.len()), (Some(4), Some(17), 2));
+        offsets.cut(|topic, queue_id| if (topic, queue_id) == ("t", 0) { 20 } else { 100 });
+        assert_eq!(offsets.committed("g", "t", 0), Some(20));
+        assert_eq!(offsets.committed("g", "t", 1), Some(5));
+        assert_eq!(offsets.committed("h", "t", 0), Some(12));
+        assert!(offsets.is_behind());
+    }
 }

@@ -202,11 +202,47 @@ mod tests {
         assert_eq!(std::fs::read(backup(&path)).unwrap(), b"{old}");
     }
 
+    /// K28
     #[test]
     fn a_table_that_was_not_loaded_is_not_saved() {
         let dir = tempfile::tempdir().unwrap();
         let table = Table::new(dir.path().join("t.json"));
         assert!(table.save(&1).is_err());
         assert!(!table.path().exists());
+    }
+
+    /// K27: cut at each of its last 200 bytes, and every state that a killed saver leaves.
+    #[test]
+    fn k27_no_damage_and_no_interrupted_save_loses_a_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.json");
+        let table = |n: usize| format!("{{{}}}", format!("{n};").repeat(150)).into_bytes();
+        let now = || load_with(&path, text).unwrap().unwrap().into_bytes();
+        save_bytes(&path, &table(1)).unwrap();
+        save_bytes(&path, &table(2)).unwrap();
+        for len in table(2).len() - 200..table(2).len() {
+            std::fs::write(&path, &table(2)[..len]).unwrap();
+            assert_eq!(now(), table(1), "{len}");
+        }
+        // Killed with the new table half written, written, linked, in place, and with the copy replaced.
+        let (temporary, old) = (path.with_extension("tmp"), path.with_extension("old"));
+        std::fs::write(&path, table(2)).unwrap();
+        for half in [0, 100, table(3).len()] {
+            std::fs::write(&temporary, &table(3)[..half]).unwrap();
+            assert_eq!(now(), table(2));
+        }
+        std::fs::hard_link(&path, &old).unwrap();
+        assert_eq!(now(), table(2));
+        std::fs::rename(&temporary, &path).unwrap();
+        assert_eq!(now(), table(3));
+        std::fs::rename(&old, backup(&path)).unwrap();
+        assert_eq!(now(), table(3));
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(now(), table(2));
+        // What such a kill left behind is in nobody's way.
+        std::fs::write(&temporary, b"{").unwrap();
+        std::fs::write(&old, b"{").unwrap();
+        save_bytes(&path, &table(4)).unwrap();
+        assert_eq!(now(), table(4));
     }
 }

@@ -52,6 +52,7 @@ fn broken(_: u64, _: u64) -> Result<(), Error> {
     })
 }
 
+/// K12, K13
 #[tokio::test]
 async fn a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
@@ -73,6 +74,7 @@ async fn a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk()
     assert!(dir.path().join("abort").exists());
 }
 
+/// K12
 #[test]
 fn a_failed_flush_stops_writing_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
@@ -92,6 +94,7 @@ fn a_failed_flush_stops_writing_and_says_why() {
     );
 }
 
+/// K12
 #[test]
 fn a_failed_flush_of_a_queue_is_as_final_as_one_of_the_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -185,6 +188,7 @@ fn a_queue_file_that_cannot_be_read_now_does_not_send_its_readers_on() {
     assert_eq!(store.get("t", 0, 1, 32, 1 << 20, &|_| true).records.len(), 4);
 }
 
+/// K23
 #[test]
 fn expired_segments_go_and_queues_and_index_follow() {
     let dir = tempfile::tempdir().unwrap();
@@ -214,6 +218,7 @@ fn expired_segments_go_and_queues_and_index_follow() {
     assert_eq!(store.get("t", 0, 28, 1, 100, &|_| true).status, GetStatus::Found);
 }
 
+/// K23
 #[test]
 fn a_queue_whose_records_are_all_gone_keeps_its_number() {
     let dir = tempfile::tempdir().unwrap();
@@ -258,6 +263,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
+/// K19
 #[test]
 fn queues_that_lost_their_ends_are_complete_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,6 +296,7 @@ fn queues_that_lost_their_ends_are_complete_after_a_crash() {
     }
 }
 
+/// K43, the store's part.
 #[test]
 fn store_times_do_not_go_back_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -300,6 +307,61 @@ fn store_times_do_not_go_back_after_a_restart() {
     let store = MessageStore::open(config(dir.path())).unwrap();
     assert_eq!(store.shared.log.tail(), (last.end as u64, last.store_timestamp));
     assert_eq!(store.shared.checkpoint.get().confirm_phy_offset, last.offset);
+}
+
+/// K15: what is deleted before its time is told, by queue.
+#[test]
+#[allow(clippy::print_stdout)]
+fn forced_clean_up_tells_what_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+        .arg(dir.path())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    }
+    let forced = StoreConfig {
+        clean_file_forcibly_enable: true,
+        disk_space_clean_forcibly_ratio: 30,
+        ..config(&dir.path().join("store"))
+    };
+    let store = MessageStore::open(forced).unwrap();
+    let told: Arc<Mutex<Vec<Lost>>> = Arc::default();
+    let sink = Arc::clone(&told);
+    store.on_loss(move |lost| sink.lock().unwrap().extend_from_slice(lost));
+    let mut count = 0;
+    while disk::usage(dir.path()).unwrap().ratio < 0.5 {
+        store.append(&message("t", count % 2)).unwrap();
+        store.append(&message("u", count % 2)).unwrap();
+        count += 1;
+    }
+    settle(&store);
+    let mut rounds = 0;
+    while clean::delete_one(&store.shared, SystemTime::now(), false).unwrap() {
+        rounds += 1;
+    }
+    assert!(
+        rounds > 3 && disk::usage(dir.path()).unwrap().ratio < 0.35,
+        "{rounds}"
+    );
+    for topic in ["t", "u"] {
+        let mut next = 0;
+        for lost in told.lock().unwrap().iter().filter(|lost| lost.topic == topic) {
+            assert_eq!((lost.from, lost.queue_id), (next, 0));
+            next = lost.to;
+        }
+        assert_eq!(next, store.min_offset(topic, 0));
+        assert!(next > 0 && next < count as i64);
+    }
+    drop(store);
+    let _ = std::process::Command::new("umount")
+        .arg("-l")
+        .arg(dir.path())
+        .status();
 }
 
 /// What a store is put through.

@@ -471,11 +471,11 @@ fn try_spot(plan: &Plan, base: &Path, spot: &Spot, port: u16) -> Counts {
             counts.stuck = 1;
         }
     }
-    if let Err(why) = goes_on(&site.address()) {
-        if spot.kind != "config" {
-            what(&why);
-            counts.wrong += 1;
-        }
+    if let Err(why) = goes_on(&site.address())
+        && spot.kind != "config"
+    {
+        what(&why);
+        counts.wrong += 1;
     }
     if !server.process.is_running() || site.said().contains("panicked") {
         what(&format!("it ended:\n{}", super::server::tail(&site.said())));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::ports::Block;
 use crate::support::session::{Reply, Session};
-use crate::support::{golden_expectation, java, local, rmq, scratch, text, unpack_golden_store, wire};
+use crate::support::{golden_expectation, java, local, rmq, scratch, text, unpack_golden_store, wait, wire};
 
 const SEGMENT: usize = 1024 * 1024;
 const TOPICS: [&str; 4] = ["Plain", "Large", "Packed", "Batched"];
@@ -341,6 +341,87 @@ fn ours_serves_the_golden_store() {
             .collect();
         wanted.sort_unstable();
         assert_eq!(hits, wanted, "{query}: {answer:?}");
+    }
+}
+
+/// Fixtures whose topics a client can read: those with a table of topics.
+const SERVED: [&str; 13] = [
+    "basic",
+    "crashed",
+    "torn-tail",
+    "torn-head",
+    "torn-flip",
+    "torn-flip-early",
+    "dirty-cq-all",
+    "dirty-cq-one",
+    "dirty-cq-one-abort",
+    "dirty-cq-beyond",
+    "dirty-cq-tail",
+    "crcprop",
+    "delay-tx",
+];
+
+/// Every golden store, opened, served and stopped by ours, then by Java, then by ours again: what a client reads is the
+/// same each time. Some minutes: `cargo test --test it -- --ignored java_serves`.
+#[test]
+#[ignore = "starts thirteen Java brokers, some minutes"]
+fn java_serves_each_golden_store_that_ours_has_stopped() {
+    let Some(peers) = java::peers("java_serves_each_golden_store_that_ours_has_stopped") else {
+        return;
+    };
+    for name in SERVED {
+        let (dir, ports) = (scratch(), Block::take());
+        let namesrv = local(ports.namesrv());
+        let store = unpack_golden_store(name, dir.path());
+        let expect = golden_expectation(name);
+        let mut session = Session::start(peers, dir.path());
+        let _server = rmq::namesrv(dir.path(), ports.namesrv());
+        let mut settings = java::broker_settings(dir.path(), &namesrv, ports.broker());
+        for (key, value) in expect["config"].as_object().expect("an object") {
+            if !["namesrvAddr", "listenPort", "haListenPort"].contains(&key.as_str())
+                && !key.starts_with("storePath")
+            {
+                settings = java::with(settings, key, value.as_str().expect("texts"));
+            }
+        }
+        settings = java::with(settings, "storePathRootDir", &store.display().to_string());
+        let log = store.join("commitlog").display().to_string();
+        settings = java::with(settings, "storePathCommitLog", &log);
+        let queues = expect["afterStart"]["queues"].as_object().expect("an object");
+        // Write-only, and what the brokers add to by themselves while they run.
+        let topics: BTreeSet<&str> = queues
+            .keys()
+            .filter_map(|name| Some(name.rsplit_once('@')?.0))
+            .filter(|topic| topic.starts_with("g_") && !["g_wo", "g_delay", "g_tx"].contains(topic))
+            .collect();
+        let mut look = || -> Vec<Vec<String>> {
+            topics
+                .iter()
+                .map(|topic| {
+                    wait::until_true("a route", Duration::from_secs(60), || {
+                        wire::route(&namesrv, topic).is_some()
+                    });
+                    session.dump(&namesrv, topic)
+                })
+                .collect()
+        };
+        let mut ours = rmq::broker(dir.path(), &namesrv, &settings);
+        let first = look();
+        ours.process.terminate(Duration::from_secs(10));
+        let mut theirs = peers.broker_starting(dir.path(), &settings);
+        theirs.wait_for_line("boot success", Duration::from_secs(120));
+        let second = look();
+        theirs.terminate(Duration::from_secs(60));
+        let mut ours = rmq::broker(dir.path(), &namesrv, &settings);
+        let third = look();
+        ours.process.terminate(Duration::from_secs(10));
+        let count: usize = first.iter().map(Vec::len).sum();
+        println!(
+            "{name}: {count} messages of {} topics, ours = Java = ours",
+            topics.len()
+        );
+        assert!(first == second, "{name}: Java serves something else");
+        assert!(first == third, "{name}: after Java ours serves something else");
     }
 }
 

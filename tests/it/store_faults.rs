@@ -9,7 +9,7 @@ use rmq::store::cursor::MessageCursor;
 use rmq::store::reader::{QueueName, StoreReader};
 use rmq::store::{AppendError, Durability, Error, FlushDiskType, MessageStore, StoreConfig};
 
-use crate::store_life::{SEGMENT, bodies, config, message, settled};
+use crate::store_life::{SEGMENT, bodies, check, config, fill, message, settled};
 
 /// Names the store that the child of [`nothing_acknowledged_is_lost_by_a_killed_process`] fills.
 const CHILD: &str = "RMQ_TEST_CHILD_STORE";
@@ -49,6 +49,7 @@ fn child_that_appends_until_it_is_killed() {
     }
 }
 
+/// K12, K26: with 30 index files, every key of the acknowledged list is found afterwards.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_killed_process() {
     for (mode, count) in [("async", 3000), ("sync", 100)] {
@@ -262,6 +263,7 @@ fn an_index_that_finds_no_room_leaves_no_files_and_keeps_no_one_waiting() {
     assert!(root.join("abort").exists());
 }
 
+/// K15
 #[test]
 #[allow(clippy::print_stdout)]
 fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
@@ -323,4 +325,54 @@ fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
             .enumerate()
             .all(|(n, found)| found == body(n).as_bytes())
     );
+}
+
+/// A start that needs room which is not there serves what there is, and completes it when there is room.
+#[test]
+#[allow(clippy::print_stdout)]
+fn a_start_on_a_full_disk_serves_and_catches_up() {
+    let Some(disk) = SmallDisk::mount(8) else {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    };
+    let root = disk.0.path().join("store");
+    let watchful = StoreConfig {
+        clean_resource_interval: 20,
+        ..config(&root)
+    };
+    let store = MessageStore::open(watchful.clone()).unwrap();
+    fill(&store, 0, 300);
+    settled(&store);
+    drop(store);
+    std::fs::remove_dir_all(root.join("consumequeue")).unwrap();
+    // To the brim, byte by byte at the end.
+    let filler = disk.0.path().join("filler");
+    {
+        use std::io::Write;
+        let mut file = std::fs::File::create(&filler).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+    let started = Instant::now();
+    let store = MessageStore::open(watchful).unwrap();
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(store.record_at(0).is_some(), "reads go on");
+    let refused = store.append(&message("t", 0, "x", "")).unwrap_err();
+    assert!(matches!(refused, AppendError::NotWritable(_)), "{refused:?}");
+    assert_eq!((store.next_offset("t", 0), store.next_offset("t", 1)), (150, 150));
+    std::fs::remove_file(&filler).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while store.figures().not_writable.is_some() || store.figures().dispatch_behind_bytes > 0 {
+        assert!(Instant::now() < until, "writes resume: {:?}", store.figures());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    check(&store, 300);
+    fill(&store, 300, 50);
+    check(&store, 350);
+    store.close().unwrap();
+    drop(store);
+    check(&MessageStore::open(config(&root)).unwrap(), 350);
 }

@@ -241,10 +241,10 @@ fn k21_stray_names_are_ignored() {
             "index",
             "config",
         ] {
+            std::fs::create_dir_all(dir.path().join(sub).join("a directory")).unwrap();
             for stray in ["lost+found", ".nfs0001", "core", "00000000000000000x"] {
                 std::fs::write(dir.path().join(sub).join(stray), b"").unwrap();
             }
-            std::fs::create_dir_all(dir.path().join(sub).join("a directory")).unwrap();
         }
         reopened(dir.path(), 200);
     }

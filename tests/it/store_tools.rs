@@ -310,7 +310,7 @@ fn a_copied_store_serves_the_chosen_messages_at_their_offsets() {
             .collect();
         assert_eq!(served(&store, name), wanted, "{name:?}");
     }
-    assert!(!store.query("g_basic_a", "k0", 8, 0, i64::MAX).offsets.is_empty());
+    assert!(!store.query("g_basic_a", "k0", 8, 0, i64::MAX).records.is_empty());
     drop(store);
     let again = golden.run("export", &["--as", "store", "--out", copy.to_str().unwrap()]);
     assert_eq!(again.code, 9, "{}", again.stderr);

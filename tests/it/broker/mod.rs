@@ -6,6 +6,7 @@ mod consumers;
 mod delay;
 mod filters;
 mod groups;
+mod known_faults;
 mod pop;
 mod pull;
 mod register;

@@ -660,6 +660,7 @@ async fn half_messages_of_a_java_store_are_checked_back() {
     store.mapped_file_size_consume_queue = 4000;
     store.max_hash_slot_num = 200;
     store.max_index_num = 600;
+    store.mapped_file_size_timer_log = 1072;
     store.file_reserved_time = 876_000;
     let broker = Broker::start(
         BrokerConfig {
