@@ -298,10 +298,12 @@ impl Broker {
         if let Err(e) = recovered {
             tracing::error!(error = %e, "looking for pop offsets was aborted");
         }
-        // Before the first consumer asks.
-        broker
-            .offsets
-            .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
+        if broker.store.was_recovered() {
+            // Before the first consumer asks.
+            broker
+                .offsets
+                .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
+        }
         for (addr, main) in [
             (SocketAddr::new(listen.ip(), listen.port() - 2), false),
             (listen, true),

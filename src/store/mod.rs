@@ -382,6 +382,11 @@ impl MessageStore {
         shared.queues.delete(topic).and(batches).and(saved)
     }
 
+    /// True when the stop before this start was no clean one, so that the end of the log may be lost.
+    pub fn was_recovered(&self) -> bool {
+        self.shared.recovered
+    }
+
     /// Calls `told` with what the queues lose when files are deleted before their time, since the disk is full. Once
     /// for a store.
     pub fn on_loss(&self, told: impl Fn(&[Lost]) + Send + Sync + 'static) {

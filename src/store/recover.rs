@@ -141,6 +141,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         lock: store_lock,
         full_index,
         built_to: stuck_at,
+        recovered: abnormal,
     }))
 }
 

@@ -55,6 +55,8 @@ pub struct Shared {
     pub(super) ram_bytes: u64,
     /// What lies behind was written in this run.
     pub(super) opened_at: u64,
+    /// The stop before this start was no clean one.
+    pub(super) recovered: bool,
     on_loss: OnceLock<OnLoss>,
     /// Given back by a clean stop before the last reader is gone.
     pub(super) lock: Mutex<Option<StoreLock>>,
@@ -74,6 +76,8 @@ pub struct Parts {
     pub full_index: Vec<Arc<IndexFile>>,
     /// Records from here on are not in queues and index yet, because the disk is full.
     pub built_to: Option<u64>,
+    /// The last stop was no clean one.
+    pub recovered: bool,
 }
 
 impl Shared {
@@ -101,6 +105,7 @@ impl Shared {
             full_index: Mutex::new(parts.full_index),
             ram_bytes: disk::ram_bytes(),
             opened_at: end,
+            recovered: parts.recovered,
             on_loss: OnceLock::new(),
             lock: Mutex::new(Some(parts.lock)),
         }

@@ -309,61 +309,6 @@ fn store_times_do_not_go_back_after_a_restart() {
     assert_eq!(store.shared.checkpoint.get().confirm_phy_offset, last.offset);
 }
 
-/// K15: what is deleted before its time is told, by queue.
-#[test]
-#[allow(clippy::print_stdout)]
-fn forced_clean_up_tells_what_it_takes() {
-    let dir = tempfile::tempdir().unwrap();
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
-        .arg(dir.path())
-        .stderr(std::process::Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
-        println!("SKIPPED: no right to mount a small file system");
-        return;
-    }
-    let forced = StoreConfig {
-        clean_file_forcibly_enable: true,
-        disk_space_clean_forcibly_ratio: 30,
-        ..config(&dir.path().join("store"))
-    };
-    let store = MessageStore::open(forced).unwrap();
-    let told: Arc<Mutex<Vec<Lost>>> = Arc::default();
-    let sink = Arc::clone(&told);
-    store.on_loss(move |lost| sink.lock().unwrap().extend_from_slice(lost));
-    let mut count = 0;
-    while disk::usage(dir.path()).unwrap().ratio < 0.5 {
-        store.append(&message("t", count % 2)).unwrap();
-        store.append(&message("u", count % 2)).unwrap();
-        count += 1;
-    }
-    settle(&store);
-    let mut rounds = 0;
-    while clean::delete_one(&store.shared, SystemTime::now(), false).unwrap() {
-        rounds += 1;
-    }
-    assert!(
-        rounds > 3 && disk::usage(dir.path()).unwrap().ratio < 0.35,
-        "{rounds}"
-    );
-    for topic in ["t", "u"] {
-        let mut next = 0;
-        for lost in told.lock().unwrap().iter().filter(|lost| lost.topic == topic) {
-            assert_eq!((lost.from, lost.queue_id), (next, 0));
-            next = lost.to;
-        }
-        assert_eq!(next, store.min_offset(topic, 0));
-        assert!(next > 0 && next < count as i64);
-    }
-    drop(store);
-    let _ = std::process::Command::new("umount")
-        .arg("-l")
-        .arg(dir.path())
-        .status();
-}
-
 /// What a store is put through.
 #[derive(Debug, Clone)]
 enum Step {

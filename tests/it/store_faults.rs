@@ -376,3 +376,61 @@ fn a_start_on_a_full_disk_serves_and_catches_up() {
     drop(store);
     check(&MessageStore::open(config(&root)).unwrap(), 350);
 }
+
+/// K15: what is deleted before its time is told, by queue.
+#[test]
+#[allow(clippy::print_stdout)]
+fn forced_clean_up_tells_what_it_takes() {
+    let Some(disk) = SmallDisk::mount(8) else {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    };
+    let root = disk.0.path().join("store");
+    let forced = StoreConfig {
+        clean_file_forcibly_enable: true,
+        disk_space_clean_forcibly_ratio: 30,
+        clean_resource_interval: 20,
+        delete_commit_log_files_interval: 1,
+        ..config(&root)
+    };
+    let store = MessageStore::open(forced).unwrap();
+    let told: std::sync::Arc<std::sync::Mutex<Vec<rmq::store::Lost>>> = std::sync::Arc::default();
+    let sink = std::sync::Arc::clone(&told);
+    store.on_loss(move |lost| sink.lock().unwrap().extend_from_slice(lost));
+    // Half of the disk.
+    for n in 0..3000 {
+        while store
+            .append(&message("t", n % 2, body(n as usize).repeat(7), ""))
+            .is_err()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    settled(&store);
+    assert!(
+        store.figures().commit_log_disk_ratio > 0.4,
+        "{:?}",
+        store.figures()
+    );
+    let until = Instant::now() + Duration::from_secs(20);
+    while store.figures().commit_log_disk_ratio > 0.3 {
+        store.delete_expired_soon();
+        assert!(Instant::now() < until, "{:?}", store.figures());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    store.close().unwrap();
+    for queue_id in 0..2 {
+        let mut next = 0;
+        for lost in told
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|lost| lost.queue_id == queue_id)
+        {
+            assert_eq!((lost.topic.as_str(), lost.from), ("t", next));
+            next = lost.to;
+        }
+        assert_eq!(next, store.min_offset("t", queue_id));
+        assert!(next > 0 && next < 1500, "{next}");
+    }
+}

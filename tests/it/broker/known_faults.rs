@@ -173,6 +173,8 @@ fn k30_a_store_that_cannot_be_used_is_told_in_one_line() {
         let out = Command::new(env!("CARGO_BIN_EXE_rmq"))
             .args(["broker", "start", "-c"])
             .arg(&conf)
+            .arg("--log-dir")
+            .arg(dir.path().join("logs"))
             .env("HOME", dir.path())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
