@@ -192,7 +192,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "store timer",
         &[
             "rmq store timer ~/store",
-            "rmq store timer ~/store --slots --pending --from now --to '+1h'",
+            "rmq store timer ~/store --slots --pending --from now",
             "rmq store timer ~/store --log -o csv",
         ],
     ),
