@@ -233,7 +233,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq store export ~/store --topic OrderEvents --from '2h ago' --out orders.jsonl",
             "rmq store export ~/store --topic OrderEvents,%RETRY%billing --out /tmp/orders-store/",
-            "rmq store export ~/store --key 4711 --out - | jq -r .body_base64 | base64 -d",
+            "rmq store export ~/store --key 4711 --out -",
         ],
     ),
     ("config use", &["rmq config use prod-eu"]),
