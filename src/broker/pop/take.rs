@@ -18,6 +18,9 @@ use crate::protocol::requests::PopMessage;
 use crate::remoting::Refusal;
 use crate::store::{Appended, GetStatus, Got};
 
+/// How long a held pop leaves a queue alone that another one reads, ms.
+const BUSY_PAUSE_MS: i64 = 10;
+
 /// A reader this many messages behind the end may have to wait for the disk.
 const FAR_BEHIND: i64 = 10_000;
 
@@ -43,7 +46,7 @@ pub struct Taken {
     pub rest: i64,
     /// There is more that another pop of the same kind would get now.
     pub more: bool,
-    /// When a queue that is blocked by its order will be free, ms.
+    /// When a queue that is blocked by its order, or by another pop, will be free, ms.
     pub free_at: Option<i64>,
     /// The last checkpoint.
     pub appended: Option<Appended>,
@@ -118,7 +121,9 @@ impl Broker {
                 .max(0)
         };
         let Some(mut held) = queue.try_lock() else {
-            // Whoever pops from it now wakes the next if there is more.
+            // Whoever pops from it now may have looked before the last message came: a held pop looks again soon.
+            let soon = now_ms() + BUSY_PAUSE_MS;
+            taken.free_at = Some(taken.free_at.map_or(soon, |at| at.min(soon)));
             if !header.order {
                 taken.rest += left(self.offsets.committed(group, topic, queue_id).unwrap_or(0));
             }
