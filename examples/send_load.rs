@@ -18,6 +18,9 @@ use rmq::protocol::frame::Frame;
 use rmq::remoting::Peer;
 use rmq::remoting::pool::{NoService, Pool};
 
+mod process;
+use process::rss_anon_kib;
+
 const USAGE: &str = "send_load BROKER [--topic T] [--size N] [--in-flight N] [--connections N] [--warm N] [--count N] [--pid PID]";
 
 #[derive(Clone)]
@@ -66,12 +69,6 @@ fn cpu_micros(pid: u32) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(ticks * 10_000)
-}
-
-fn rss_anon_kib(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn send_frame(load: &Load, number: u64, body: &Bytes) -> Frame {

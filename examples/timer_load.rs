@@ -23,6 +23,9 @@ use rmq::protocol::requests::{PullMessage, UpdateAndCreateTopic};
 use rmq::remoting::Peer;
 use rmq::remoting::pool::{NoService, Pool};
 
+mod process;
+use process::rss_anon_kib;
+
 const USAGE: &str = "timer_load BROKER [--count N] [--rate N] [--ahead SECONDS] [--pending N] [--pid PID]";
 /// Sends in flight.
 const IN_FLIGHT: usize = 64;
@@ -65,12 +68,6 @@ fn now_ms() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |t| t.as_millis() as i64)
-}
-
-fn rss_anon_kib(pid: u32) -> Option<i64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn frame(topic: &str, at: i64, number: i64) -> Frame {

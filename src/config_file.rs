@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -396,56 +395,16 @@ fn toml_value(text: &str) -> toml::Value {
     }
 }
 
-/// Puts `bytes` in the place of `path` whole: a new file is written and flushed, the old one kept as `.bak`, and the
-/// directory flushed. The old `.bak` goes only when the new file is in its place: should the old file be damaged, it is
-/// needed until then.
+/// [`crate::replace::replace`], for those whose errors are of a configuration or a table.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let with = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let (fresh, old, kept) = (with(".tmp"), with(".old"), with(".bak"));
-    let io = |what, path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { what, path, source }
-    };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    if let Some(dir) = dir
-        && !dir.exists()
-    {
-        fs::create_dir_all(dir).map_err(io("create", dir))?;
-        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            sync_dir(parent)?;
-        }
-    }
-    let mut file = fs::File::create(&fresh).map_err(io("create", &fresh))?;
-    file.write_all(bytes).map_err(io("write", &fresh))?;
-    file.sync_all().map_err(io("flush", &fresh))?;
-    // A second name for the old file, so that `path` exists at every moment. One without bytes is no copy to keep.
-    let keeps_old = fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
-    if keeps_old {
-        let _ = fs::remove_file(&old);
-        fs::hard_link(path, &old)
-            .or_else(|_| fs::copy(path, &old).map(drop))
-            .map_err(io("keep a copy of", path))?;
-    }
-    fs::rename(&fresh, path).map_err(io("rename", &fresh))?;
-    if keeps_old {
-        fs::rename(&old, &kept).map_err(io("rename", &old))?;
-    }
-    sync_dir(dir.unwrap_or(Path::new(".")))
+    Ok(crate::replace::replace(path, bytes)?)
 }
 
-/// Makes the names in a directory durable.
-fn sync_dir(dir: &Path) -> Result<(), Error> {
-    fs::File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(|source| Error::Io {
-            what: "flush",
-            path: dir.to_owned(),
-            source,
-        })
+impl From<crate::replace::Error> for Error {
+    fn from(e: crate::replace::Error) -> Self {
+        let crate::replace::Error { what, path, source } = e;
+        Self::Io { what, path, source }
+    }
 }
 
 #[cfg(test)]

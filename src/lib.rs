@@ -3,7 +3,7 @@
 //! Layers point one way; `tests/it/layers.rs` keeps the arrows:
 //!
 //! ```text
-//! fields, telemetry   -> nothing of ours; anyone may use them
+//! fields, telemetry, replace -> nothing of ours; anyone may use them
 //! protocol            -> fields          bytes <-> values; no I/O, no clock, no async
 //! store, remoting     -> protocol        files; sockets
 //! inspect             -> store           offline: StoreReader in, values out
@@ -22,6 +22,7 @@ pub mod inspect;
 pub mod namesrv;
 pub mod protocol;
 pub mod remoting;
+pub mod replace;
 pub mod store;
 pub mod telemetry;
 pub mod tui;

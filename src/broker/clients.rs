@@ -1,6 +1,6 @@
 //! Who is connected: producers and consumers by group, learned from heartbeats, and subscriptions learned from pulls.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -202,10 +202,15 @@ impl Clients {
         if !known {
             self.producer_ids.insert(client_id.to_owned(), peer.clone());
         }
-        self.producers
+        let before = self
+            .producers
             .entry(group)
             .or_default()
             .insert(peer.id(), Member::new(peer, client_id, now));
+        if let Some(before) = before.filter(|before| before.client_id != client_id) {
+            self.producer_ids
+                .remove_if(&before.client_id, |_, known| known.id() == peer.id());
+        }
     }
 
     /// A client leaves a consumer group; returns who is left to tell.
@@ -287,19 +292,20 @@ impl Clients {
             }
             !group.members.is_empty()
         });
-        let mut ids = Vec::new();
+        let mut dropped = HashSet::new();
         self.producers.retain(|_, members| {
             members.retain(|&id, member| {
                 let gone = gone(id, member);
                 if gone {
-                    ids.push((member.client_id.clone(), id));
+                    dropped.insert(id);
                 }
                 !gone
             });
             !members.is_empty()
         });
-        for (client_id, id) in ids {
-            self.producer_ids.remove_if(&client_id, |_, peer| peer.id() == id);
+        // By connection: one may have beaten under several client ids.
+        if !dropped.is_empty() {
+            self.producer_ids.retain(|_, peer| !dropped.contains(&peer.id()));
         }
         changed
     }

@@ -21,7 +21,7 @@ use super::{Broker, now_ms, put};
 use crate::protocol::body::DelayOffsets;
 use crate::protocol::message::MessageView;
 use crate::protocol::model::DataVersion;
-use crate::protocol::properties::names;
+use crate::store::config::MOST_DELAY_LEVELS;
 use crate::store::{AppendError, Appended, Durability, MessageStore, QueueEntry};
 
 /// Messages of one level that are delivered before the others have their turn.
@@ -64,7 +64,7 @@ impl Delays {
         });
         let mut offsets = saved.offset_table;
         offsets.retain(|level, offset| {
-            if *level < 1 {
+            if !(1..=MOST_DELAY_LEVELS as i32).contains(level) {
                 tracing::warn!(level, "an entry of delayOffset.json is no level; it is left out");
                 return false;
             }
@@ -320,7 +320,7 @@ impl Broker {
             }
             match self.deliver_delayed_one(entry, view.as_ref()) {
                 Ok(appended) => {
-                    self.count_delivered(queue, view.as_ref(), appended.end - appended.offset);
+                    self.count_delivered(queue, appended.end - appended.offset);
                     last = Some(appended);
                 }
                 Err(Undelivered::Gone) => gone += 1,
@@ -367,15 +367,11 @@ impl Broker {
         }
     }
 
-    /// Counts a delivered message as Java's `ScheduleMessageService` does: got from its level, put into its topic.
-    fn count_delivered(&self, queue: i32, view: Option<&MessageView<'_>>, bytes: i64) {
+    /// Counts a delivered message as got from its level, as Java's `ScheduleMessageService` does.
+    fn count_delivered(&self, queue: i32, bytes: i64) {
         let key = format!("{SCHEDULE_TOPIC}@{queue}@{DELIVERER}");
         self.stats.count(Named::QueueGetNums, &key, 1);
         self.stats.count(Named::QueueGetSize, &key, bytes);
-        if let Some(topic) = view.and_then(|view| view.properties().get(names::REAL_TOPIC)) {
-            let system = self.topics.is_system(topic);
-            self.stats.put(topic, system, 1, bytes, Duration::ZERO);
-        }
     }
 
     /// Time until a message is due, ms; 0 or less when it is.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dashmap::DashMap;
 
-use super::config::BrokerConfig;
+use super::config::{BrokerConfig, MAX_QUEUES};
 use super::tables::{self, TableFile};
 use super::topics::SCHEDULE_TOPIC;
 use super::{Broker, FAQ, now_ms};
@@ -127,6 +127,11 @@ impl Groups {
         for group in &groups {
             check_group(&group.group_name)
                 .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+            if group.retry_queue_nums > MAX_QUEUES {
+                let (group, queues) = (&group.group_name, group.retry_queue_nums);
+                let remark = format!("retryQueueNums={queues} of group[{group}]: at most {MAX_QUEUES}");
+                return Err(Refusal::new(codes::INVALID_PARAMETER, remark));
+            }
             // 5.3.3 knows no group attribute, and refuses each with this text.
             if let Some(key) = group.attributes.keys().next() {
                 let key = key.trim_start_matches(['+', '-']);

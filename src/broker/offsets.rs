@@ -156,9 +156,10 @@ impl Offsets {
 
     /// Takes a waiting reset.
     pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
-        let waiting = self.place(group, topic, queue_id)?.reset?;
-        self.change(group, topic, queue_id, |place| place.reset = None);
-        Some(waiting)
+        self.place(group, topic, queue_id)?.reset?;
+        let mut taken = None;
+        self.change(group, topic, queue_id, |place| taken = place.reset.take());
+        taken
     }
 
     /// The committed (or reset) offset.

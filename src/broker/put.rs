@@ -67,12 +67,25 @@ impl Broker {
                 codes::FLUSH_DISK_TIMEOUT,
                 "the flush to disk did not finish in time",
             )),
-            Durability::FlushFailed => Err(Refusal::new(
-                codes::SERVICE_NOT_AVAILABLE,
-                "the flush to disk failed; take the message for lost",
-            )),
+            Durability::FlushFailed => Err(flush_failed()),
         }
     }
+
+    /// Waits until what was appended holds. A flush that is only slow is as good, as in Java: the record is there.
+    pub(super) async fn until_durable(&self, appended: &Appended) -> Result<(), Refusal> {
+        match self.store.durable(appended, true).await {
+            Durability::Done | Durability::FlushTimeout => Ok(()),
+            Durability::FlushFailed => Err(flush_failed()),
+        }
+    }
+}
+
+/// The flush of what a request stored failed.
+pub(super) fn flush_failed() -> Refusal {
+    Refusal::new(
+        codes::SERVICE_NOT_AVAILABLE,
+        "the flush to disk failed; take the message for lost",
+    )
 }
 
 /// A stored record as a message to store again: everything but its places is kept.

@@ -106,7 +106,7 @@ impl Broker {
             body,
             properties: text,
         };
-        match self.store.append(&message) {
+        match self.put(&message) {
             Ok(appended) => {
                 answer.msg_id = offset_id(&self.store_host, appended.offset);
                 answer.queue_offset = appended.queue_offset;

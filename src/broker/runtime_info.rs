@@ -116,6 +116,7 @@ impl Broker {
         );
         let lost = self.lost_unread.load(std::sync::atomic::Ordering::Relaxed);
         put("rmqLostUnread", lost.to_string());
+        put("rmqPopGivenUp", self.pop.given_up().to_string());
         put("rmqIndexOff", figures.index_off.to_string());
         if let Some(reason) = figures.not_writable {
             put("rmqNotWritable", reason);

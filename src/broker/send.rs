@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::put;
 use super::put::PutError;
 use super::send_back::{VERSION_OWN_MAXIMUM, any_queue};
 use super::stats::Named;
@@ -85,10 +86,7 @@ async fn send<R: Request<Reply = SendMessageReply, ReplyBody = ()>>(
     let code = match broker.store.durable(&appended, wait).await {
         Durability::Done => codes::SUCCESS,
         Durability::FlushTimeout => codes::FLUSH_DISK_TIMEOUT,
-        Durability::FlushFailed => {
-            let remark = "the flush to disk failed; take the message for lost";
-            return Err(broker.failed_send(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark)));
-        }
+        Durability::FlushFailed => return Err(broker.failed_send(put::flush_failed())),
     };
     // A message in a topic that a crash takes back is as good as lost.
     if unsaved {

@@ -14,6 +14,7 @@ use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX};
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::ConsumerSendMsgBack;
 use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::store::Appended;
 
 /// From this client version on (`V3_4_9`) a retry may carry its own maximum.
 pub(super) const VERSION_OWN_MAXIMUM: i32 = 121;
@@ -58,13 +59,30 @@ pub async fn send_back(
     (): (),
 ) -> Handled<ConsumerSendMsgBack> {
     broker.warm_record(header.offset).await?;
-    broker.take_back(peer, &header)?;
+    if let Some(GivenBack { appended, unsaved }) = broker.take_back(peer, &header)? {
+        // The consumer moves on now: from here on the copy is all there is.
+        broker.until_durable(&appended).await?;
+        if unsaved {
+            broker.kept(|broker| broker.topics.save()).await?;
+        }
+    }
     Ok(Answer::ok((), ()))
 }
 
+/// What giving a message back left in the store.
+struct GivenBack {
+    appended: Appended,
+    /// The copy's topic is not in the table on disk yet.
+    unsaved: bool,
+}
+
 impl Broker {
-    /// The checks in Java's order, then one append.
-    fn take_back(self: &Arc<Self>, peer: &Peer, header: &ConsumerSendMsgBack) -> Result<(), Refusal> {
+    /// The checks in Java's order, then one append; `None` when the group wants no retries.
+    fn take_back(
+        self: &Arc<Self>,
+        peer: &Peer,
+        header: &ConsumerSendMsgBack,
+    ) -> Result<Option<GivenBack>, Refusal> {
         let config = self.config();
         let group = header.group.as_str();
         let Some(found) = self.groups.find(group, &config) else {
@@ -77,7 +95,7 @@ impl Broker {
         }
         if found.retry_queue_nums <= 0 {
             // A group without retry queues wants no retries: the message is dropped, as in Java.
-            return Ok(());
+            return Ok(None);
         }
         let sys_flag = if header.unit_mode { UNIT_SUBSCRIPTION } else { 0 };
         let retry = self.group_topic(RETRY_PREFIX, group, found.retry_queue_nums, sys_flag);
@@ -115,7 +133,8 @@ impl Broker {
             let wait = Wait::of(policy, times, &levels, self.waiting_rules().timer);
             (retry, wait)
         };
-        let queues = if dead { DLQ_QUEUES } else { found.retry_queue_nums };
+        // The topic may have other numbers than the group by now; a queue that nobody reads is no place for a copy.
+        let queues = topic.read_queue_nums.min(topic.write_queue_nums);
         let mut message = NewMessage {
             topic: topic.topic_name.clone(),
             queue_id: any_queue(queues),
@@ -155,7 +174,10 @@ impl Broker {
                 "message moved to the dead-letter topic"
             );
         }
-        Ok(())
+        Ok(Some(GivenBack {
+            appended,
+            unsaved: self.topics.is_behind_with(&topic.topic_name),
+        }))
     }
 
     /// The group's retry or dead-letter topic, made if it is missing. A topic that is there stays as it is.

@@ -200,7 +200,11 @@ impl Timer {
 
     /// The timer's figures for the runtime info.
     pub(super) fn runtime_info(&self, queue_end: i64, mut put: impl FnMut(&str, String)) {
-        let behind_ms = (now_ms() - self.read_ms.load(Relaxed)).max(0);
+        // With nothing waiting nobody reads.
+        let behind_ms = match self.wheel().count() {
+            0 => 0,
+            _ => (now_ms() - self.read_ms.load(Relaxed)).max(0),
+        };
         put("timerReadBehind", (behind_ms / 1000).to_string());
         let behind = (queue_end - self.queue_offset.load(Relaxed)).max(0);
         put("timerOffsetBehind", behind.to_string());

@@ -187,7 +187,8 @@ impl Topics {
             None => TopicConfig {
                 order,
                 topic_sys_flag: sys_flag,
-                ..new_topic(topic, queues, Perm::READ_WRITE)
+                // A group of a Java broker's table may ask for any number.
+                ..new_topic(topic, queues.min(MAX_QUEUES), Perm::READ_WRITE)
             },
         };
         tracing::info!(topic, queues, "topic of a consumer group made");

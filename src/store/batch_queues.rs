@@ -39,7 +39,14 @@ pub struct BatchQueue {
 impl BatchQueue {
     fn load(name: QueueName, dir: PathBuf) -> Result<Self, Error> {
         let files: Vec<SegmentFile> = segments::list(&dir)?.files;
-        let segment_size = files.first().map_or(SEGMENT, |file| file.len).max(LEN as u64);
+        // A crash may have left a file without its length.
+        let whole = |len: &u64| *len > 0 && len.is_multiple_of(LEN as u64);
+        let segment_size = files
+            .iter()
+            .map(|file| file.len)
+            .filter(whole)
+            .max()
+            .unwrap_or(SEGMENT);
         let first = files.first().map_or(0, |file| file.base / LEN as u64);
         let end = files
             .last()
@@ -88,8 +95,9 @@ impl BatchQueue {
 
     /// Smallest queue offset.
     pub fn min(&self) -> i64 {
+        let max = self.max();
         self.entry(self.first.load(Relaxed))
-            .map_or_else(|| self.max(), |entry| entry.base_offset)
+            .map_or(max, |entry| entry.base_offset.min(max))
     }
 
     /// Queue offset behind the last message.
@@ -193,10 +201,13 @@ fn write(path: &Path, size: u64, at: u64, bytes: &[u8]) -> Result<(), Error> {
             .map_err(io_error("open", path))?
     } else {
         if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(io_error("create", dir))?;
+            disk::create_dir_durably(dir)?;
         }
         let file = File::create(path).map_err(io_error("create", path))?;
         file.set_len(size).map_err(io_error("extend", path))?;
+        if let Some(dir) = path.parent() {
+            disk::sync_dir(dir)?;
+        }
         file
     };
     file.seek(SeekFrom::Start(at))

@@ -164,26 +164,32 @@ impl Dispatch<'_> {
     /// The entry of a record that holds several messages goes to a batch queue. Such records are Java's: this version
     /// writes none, so they come by at a replay alone.
     pub fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
+        match self.batch_of(view, wanted) {
+            Some(entry) => self
+                .batches
+                .find_or_make(view.topic(), view.queue_id())?
+                .push(entry),
+            None => Ok(()),
+        }
+    }
+
+    /// The entry of a record that holds several messages; `None` when it does not say which, or its queue cannot or
+    /// need not be.
+    pub fn batch_of(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Option<batch_queue::Entry> {
         let number = |name| view.properties().get(name)?.parse::<i64>().ok();
-        let (Some(base), Some(messages)) = (number(names::INNER_BASE), number(names::INNER_NUM)) else {
-            return Ok(());
-        };
+        let (base, messages) = (number(names::INNER_BASE)?, number(names::INNER_NUM)?);
         let (topic, queue_id, offset) = (view.topic(), view.queue_id(), view.physical_offset());
         let batch_size = i16::try_from(messages).ok().filter(|n| *n > 0);
         if self.deleted.covers(topic, offset) || !is_file_name(topic) || queue_id < 0 || base < 0 {
-            return Ok(());
+            return None;
         }
-        let Some(batch_size) = batch_size else {
-            return Ok(());
-        };
-        let queue = self.batches.find_or_make(topic, queue_id)?;
-        queue.push(batch_queue::Entry {
+        Some(batch_queue::Entry {
             offset,
             size: view.size() as i32,
             tags_code: self.tags_code(view, wanted),
             store_time: view.store_timestamp(),
             base_offset: base,
-            batch_size,
+            batch_size: batch_size?,
             compacted_offset: -1,
         })
     }
@@ -191,17 +197,7 @@ impl Dispatch<'_> {
     /// Adds a record to the light queues that it names, where it comes next: entries that a crash kept out of their
     /// files.
     pub fn light_entries(&self, view: &MessageView<'_>, entry: Entry) -> Result<(), Error> {
-        let properties = view.properties();
-        let (Some(queues), Some(offsets)) = (
-            properties.get(names::INNER_MULTI_DISPATCH),
-            properties.get(names::INNER_MULTI_QUEUE_OFFSET),
-        ) else {
-            return Ok(());
-        };
-        for (name, offset) in queues.split(',').zip(offsets.split(',')) {
-            let Ok(offset) = offset.parse::<i64>() else {
-                continue;
-            };
+        for (name, offset) in light_queues(view) {
             if !name.starts_with(LIGHT_QUEUE_PREFIX)
                 || !is_file_name(name)
                 || self.deleted.covers(name, entry.offset)
@@ -249,6 +245,15 @@ impl Dispatch<'_> {
         }
         wanted.keys().try_for_each(|key| put(index, key))
     }
+}
+
+/// The light queues that a record was sent to besides its own, and its offsets in them.
+pub fn light_queues<'a>(view: &MessageView<'a>) -> impl Iterator<Item = (&'a str, i64)> {
+    let properties = view.properties();
+    let list = |name| properties.get(name).unwrap_or_default().split(',');
+    list(names::INNER_MULTI_DISPATCH)
+        .zip(list(names::INNER_MULTI_QUEUE_OFFSET))
+        .filter_map(|(name, offset)| Some((name, offset.parse().ok().filter(|offset| *offset >= 0)?)))
 }
 
 /// True for a name that is one part of a path and nothing else.

@@ -11,7 +11,7 @@ use super::format::index::Shape;
 const DELAY_LEVELS: &str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h";
 
 /// Most delay levels; each has a queue of its own.
-const MOST_DELAY_LEVELS: usize = 1024;
+pub const MOST_DELAY_LEVELS: usize = 1024;
 /// Longest delay of a level, ms: a year.
 const LONGEST_DELAY: i64 = 366 * 86_400_000;
 
@@ -217,6 +217,21 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
+    /// How many bytes and records one read may hand out, by whether they are in memory.
+    pub fn transfer_limits(&self, in_memory: bool) -> (usize, usize) {
+        if in_memory {
+            (
+                self.max_transfer_bytes_on_message_in_memory,
+                self.max_transfer_count_on_message_in_memory,
+            )
+        } else {
+            (
+                self.max_transfer_bytes_on_message_in_disk,
+                self.max_transfer_count_on_message_in_disk,
+            )
+        }
+    }
+
     /// Where the commit log is.
     pub fn commit_log_dir(&self) -> PathBuf {
         self.store_path_commit_log

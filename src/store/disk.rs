@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::Error;
+use crate::replace;
 
 /// Step of whatever reads or writes a file piece by piece.
 const PIECE: usize = 64 * 1024;
@@ -85,6 +86,15 @@ pub fn last_nonzero(bytes: &[u8]) -> Option<usize> {
 /// Zeroes what is not zero in `at..end`, reading only where the file has data. Returns how far the data reached,
 /// `at` when there was none.
 pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
+    let reached = data_end(file, at, end)?;
+    if reached > at {
+        write_zeros(file, at, reached)?;
+    }
+    Ok(reached)
+}
+
+/// Behind the last byte of `at..end` that is not zero, or `at`. Reads only where the file has data.
+pub fn data_end(file: &File, at: u64, end: u64) -> io::Result<u64> {
     // Pages that were read ahead would count as data, and lead on through the whole file.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     let mut reached = at;
@@ -106,9 +116,6 @@ pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
             reached = data + last as u64 + 1;
         }
         next = data + len as u64;
-    }
-    if reached > at {
-        write_zeros(file, at, reached)?;
     }
     Ok(reached)
 }
@@ -144,9 +151,7 @@ pub fn read_at_most(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
 
 /// Makes created, renamed and deleted names of a directory durable.
 pub fn sync_dir(path: &Path) -> Result<(), Error> {
-    File::open(path)
-        .and_then(|dir| dir.sync_all())
-        .map_err(io_error("flush", path))
+    Ok(replace::sync_dir(path)?)
 }
 
 /// Creates a directory and its parents.
@@ -156,16 +161,7 @@ pub fn create_dir(path: &Path) -> Result<(), Error> {
 
 /// [`create_dir`], its name and those of its new parents flushed.
 pub fn create_dir_durably(path: &Path) -> Result<(), Error> {
-    let missing = path.ancestors().take_while(|dir| !dir.exists()).count();
-    create_dir(path)?;
-    path.ancestors().skip(1).take(missing).try_for_each(|parent| {
-        // A relative path ends with an empty one.
-        sync_dir(if parent.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            parent
-        })
-    })
+    Ok(replace::create_dir(path)?)
 }
 
 /// Removes a file; that it is gone already is no failure.

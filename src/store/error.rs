@@ -52,3 +52,10 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl From<crate::replace::Error> for Error {
+    fn from(e: crate::replace::Error) -> Self {
+        let crate::replace::Error { what, path, source } = e;
+        Self::Io { what, path, source }
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::build::LIGHT_QUEUE_PREFIX;
 use super::consume_queue::Recovered;
 use super::cursor::QueueCursor;
 use super::disk::{self, io_error};
@@ -203,7 +204,7 @@ fn drop_wrong_tail(
     last: &mut Option<Entry>,
 ) {
     // Queues of light topics hold entries of other topics' records.
-    if name.topic.starts_with("%LMQ%") {
+    if name.topic.starts_with(LIGHT_QUEUE_PREFIX) || log.files().next().is_none() {
         return;
     }
     let segments = Segments::new(files.to_vec(), size, true);

@@ -382,7 +382,7 @@ impl MessageStore {
         shared.queues.delete(topic).and(batches).and(saved)
     }
 
-    /// True when the stop before this start was no clean one, so that the end of the log may be lost.
+    /// True when this start did not follow a clean stop of ours: the end of the log may have been lost or cut off.
     pub fn was_recovered(&self) -> bool {
         self.shared.recovered
     }

@@ -234,21 +234,13 @@ impl Shared {
         let log_end = self.log.segments().end() as i64;
         let hot = self.hot_bytes();
         let (mut bytes, mut messages) = (0usize, 0usize);
-        for entry in queue.run(offset) {
+        // As many as a read of an ordinary queue looks at.
+        let scan = config.max_filter_message_size.max(max_count.saturating_mul(LEN)) / LEN;
+        for entry in queue.run(offset).take(scan) {
             let size = usize::try_from(entry.size).unwrap_or(0);
             let holds = usize::try_from(entry.batch_size).unwrap_or(0);
             let in_memory = log_end.saturating_sub(entry.offset) <= hot;
-            let (most_bytes, most_count) = if in_memory {
-                (
-                    config.max_transfer_bytes_on_message_in_memory,
-                    config.max_transfer_count_on_message_in_memory,
-                )
-            } else {
-                (
-                    config.max_transfer_bytes_on_message_in_disk,
-                    config.max_transfer_count_on_message_in_disk,
-                )
-            };
+            let (most_bytes, most_count) = config.transfer_limits(in_memory);
             let full = messages + holds > max_count || messages >= most_count;
             if bytes > 0 && (full || bytes + size > max_bytes.clamp(LEAST_BYTES, MOST_BYTES).min(most_bytes))
             {
@@ -386,17 +378,7 @@ impl Shared {
             if bytes > 0 {
                 let count = got.records.len();
                 let in_memory = log_end.saturating_sub(entry.offset()) <= hot;
-                let (most_bytes, most_count) = if in_memory {
-                    (
-                        config.max_transfer_bytes_on_message_in_memory,
-                        config.max_transfer_count_on_message_in_memory,
-                    )
-                } else {
-                    (
-                        config.max_transfer_bytes_on_message_in_disk,
-                        config.max_transfer_count_on_message_in_disk,
-                    )
-                };
+                let (most_bytes, most_count) = config.transfer_limits(in_memory);
                 if count >= max_count.min(most_count) || bytes + size > max_bytes.min(most_bytes) {
                     break;
                 }
@@ -578,7 +560,8 @@ impl Shared {
             return match boundary {
                 Boundary::Lower => batches.offset_by_time(|time| time < time_ms),
                 Boundary::Upper => {
-                    (batches.offset_by_time(|time| time <= time_ms) - 1).clamp(batches.min(), batches.max())
+                    let last = batches.offset_by_time(|time| time <= time_ms) - 1;
+                    last.min(batches.max()).max(batches.min())
                 }
             };
         }
@@ -586,12 +569,26 @@ impl Shared {
             return 0;
         };
         let (min, max) = (queue.min(), queue.max());
-        let time = |offset| queue.entry(offset).and_then(|entry| self.entry_time(entry));
+        let time = |offset| self.time_from(&queue, offset);
         // Store times do not decrease along a queue; a record that is gone is older than any.
         match boundary {
             Boundary::Lower => partition_point(min, max, |n| time(n).is_none_or(|t| t < time_ms)),
             Boundary::Upper => {
                 (partition_point(min, max, |n| time(n).is_none_or(|t| t <= time_ms)) - 1).clamp(min, max)
+            }
+        }
+    }
+
+    /// Store time of the first entry from an offset on that leads to a record; a blank or a damaged record in between
+    /// does not mislead a search. `None` when the record is gone, or nothing follows.
+    fn time_from(&self, queue: &ConsumeQueue, mut offset: i64) -> Option<i64> {
+        let log_start = self.log.segments().start() as i64;
+        loop {
+            let (at, entry) = queue.next_real(offset).ok()??;
+            match self.entry_time(entry) {
+                Some(time) => return Some(time),
+                None if entry.offset < log_start => return None,
+                None => offset = at + 1,
             }
         }
     }

@@ -6,8 +6,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+pub use super::consume_queue::clear_tail;
+pub use super::disk::{data_end, read_at_most, sync_dir};
+
 use super::batch_queues::BatchQueues;
-use super::build::{Dispatch, Wanted};
+use super::build::{Dispatch, Wanted, light_queues};
 use super::deleted::DeletedTopics;
 use super::disk::{self, io_error};
 use super::format::batch_queue;
@@ -122,8 +125,11 @@ impl Rebuild {
             }
             Ok(())
         })?;
-        if parts.queue && is_batch && !self.deleted.covers(view.topic(), view.physical_offset()) {
-            self.add_batch(view)?;
+        let batch = (parts.queue && is_batch)
+            .then(|| dispatch.batch_of(view, &wanted))
+            .flatten();
+        if let Some(entry) = batch {
+            self.add_batch(view, entry)?;
         }
         self.records += 1;
         if self.records.is_multiple_of(LOOK_EVERY) {
@@ -134,22 +140,12 @@ impl Rebuild {
 
     /// Makes the entries of a record in the light queues that it was sent to besides its own.
     pub fn add_light(&self, view: &MessageView<'_>) -> Result<(), Error> {
-        let properties = view.properties();
-        let (Some(queues), Some(offsets)) = (
-            properties.get(names::INNER_MULTI_DISPATCH),
-            properties.get(names::INNER_MULTI_QUEUE_OFFSET),
-        ) else {
-            return Ok(());
-        };
-        for (name, offset) in queues.split(',').zip(offsets.split(',')) {
-            let Some(offset) = offset.parse::<i64>().ok().filter(|&offset| offset >= 0) else {
-                continue;
-            };
+        for (name, offset) in light_queues(view) {
             if self.light.contains(name) {
                 let entry = Entry {
                     offset: view.physical_offset(),
                     size: i32::try_from(view.size()).unwrap_or(i32::MAX),
-                    tags_code: properties.get(names::TAGS).map_or(0, tags_code),
+                    tags_code: view.properties().get(names::TAGS).map_or(0, tags_code),
                 };
                 self.queues.find_or_make(name, 0).push(offset, entry)?;
             }
@@ -157,26 +153,10 @@ impl Rebuild {
         Ok(())
     }
 
-    fn add_batch(&mut self, view: &MessageView<'_>) -> Result<(), Error> {
-        let properties = view.properties();
-        let number = |name| properties.get(name).and_then(|text| text.parse::<i64>().ok());
+    fn add_batch(&mut self, view: &MessageView<'_>, entry: batch_queue::Entry) -> Result<(), Error> {
         let name = QueueName {
             topic: view.topic().to_owned(),
             queue_id: view.queue_id(),
-        };
-        if !super::build::is_file_name(&name.topic) || name.queue_id < 0 {
-            return Ok(());
-        }
-        let entry = batch_queue::Entry {
-            offset: view.physical_offset(),
-            size: i32::try_from(view.size()).unwrap_or(i32::MAX),
-            tags_code: properties.get(names::TAGS).map_or(0, tags_code),
-            store_time: view.store_timestamp(),
-            base_offset: number(names::INNER_BASE).unwrap_or(view.queue_offset()),
-            batch_size: number(names::INNER_NUM)
-                .and_then(|n| i16::try_from(n).ok())
-                .unwrap_or(1),
-            compacted_offset: -1,
         };
         let dir = self.batch_dir.join(&name.topic).join(name.queue_id.to_string());
         self.batches
@@ -285,16 +265,6 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     });
     written.map_err(io_error("write", path))?;
     path.parent().map_or(Ok(()), disk::sync_dir)
-}
-
-/// Zeroes a segment from a position on and flushes it.
-pub fn clear_tail(path: &Path, from: u64) -> Result<(), Error> {
-    super::consume_queue::clear_tail(path, from)
-}
-
-/// Flushes the names in a directory.
-pub fn sync_dir(path: &Path) -> Result<(), Error> {
-    disk::sync_dir(path)
 }
 
 /// Makes a segment of zeros; writing to it needs no more space in its first `reserved` bytes.

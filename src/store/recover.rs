@@ -6,10 +6,11 @@
 //! than what the checkpoint vouches for, and every record from there on is replayed: queues and index skip what they
 //! have. See [`super::replay`] for the walk itself.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::batch_queues::BatchQueues;
-use super::build::Dispatch;
+use super::build::{Dispatch, LIGHT_QUEUE_PREFIX};
 use super::commit_log::CommitLog;
 use super::consume_queue::clear_tail;
 use super::cursor::{Found, MessageCursor};
@@ -89,7 +90,8 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     let (stuck_at, full_index) = (replay.stuck_at, std::mem::take(&mut replay.full_index));
     drop(replay);
 
-    if walked.damaged {
+    batches.fit(log_start as i64, walked.end as i64);
+    if walked.damaged || (abnormal && has_data_behind(&files, walked.end)?) {
         salvage::set_aside(&root, &log, walked.end)?;
     }
     drop(log);
@@ -141,15 +143,28 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         lock: store_lock,
         full_index,
         built_to: stuck_at,
-        recovered: abnormal,
+        recovered: stopped.is_none(),
     }))
+}
+
+/// True when anything but zeros lies behind the end of the log. A hole that a power failure left looks like an end.
+fn has_data_behind(files: &[SegmentFile], end: u64) -> Result<bool, Error> {
+    for file in files.iter().filter(|file| file.base + file.len > end) {
+        let from = end.saturating_sub(file.base);
+        let data_end = File::open(&file.path).and_then(|open| disk::data_end(&open, from, file.len));
+        if data_end.map_err(io_error("read", &file.path))? > from {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Notes the queues that the last clean stop had and that are missing or short now.
 fn compare_with_list(replay: &mut Replay<'_>, stopped: &Stopped) -> Result<(), Error> {
     for (name, was) in &stopped.queues {
         let is_deleted = replay.dispatch.deleted.covers(&name.topic, was.max_physic - 1);
-        if was.max == 0 || is_deleted {
+        // A light queue holds records of other topics, and cannot be made again from the start.
+        if was.max == 0 || is_deleted || name.topic.starts_with(LIGHT_QUEUE_PREFIX) {
             continue;
         }
         let queue = replay.dispatch.queues.find_or_make(&name.topic, name.queue_id);

@@ -35,7 +35,15 @@ pub fn set_aside(root: &Path, segments: &Segments, end: u64) -> Result<(), Error
     };
     let dir = root.join("lost");
     create_dir(&dir)?;
-    let path = dir.join(file_name::segment(end));
+    // A second cut at the same place keeps the first copy.
+    let name = file_name::segment(end);
+    let path = (1..)
+        .map(|n| match n {
+            1 => dir.join(&name),
+            n => dir.join(format!("{name}-{n}")),
+        })
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| dir.join(&name));
     let mut out = File::create(&path).map_err(io_error("create", &path))?;
     let mut at = end;
     while at < behind {

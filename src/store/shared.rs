@@ -55,7 +55,7 @@ pub struct Shared {
     pub(super) ram_bytes: u64,
     /// What lies behind was written in this run.
     pub(super) opened_at: u64,
-    /// The stop before this start was no clean one.
+    /// See [`super::MessageStore::was_recovered`].
     pub(super) recovered: bool,
     on_loss: OnceLock<OnLoss>,
     /// Given back by a clean stop before the last reader is gone.
@@ -76,7 +76,7 @@ pub struct Parts {
     pub full_index: Vec<Arc<IndexFile>>,
     /// Records from here on are not in queues and index yet, because the disk is full.
     pub built_to: Option<u64>,
-    /// The last stop was no clean one.
+    /// See [`super::MessageStore::was_recovered`].
     pub recovered: bool,
 }
 

@@ -4,8 +4,7 @@
 //! directory. Loading falls back to `.bak`; if neither can be read, that is an error and not an empty table. A table
 //! that was not loaded is never saved, so a tick during start cannot wipe it.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -13,8 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Error;
-use super::disk::{create_dir_durably, io_error, sync_dir};
+use super::disk::io_error;
 use crate::protocol::json;
+use crate::replace::{beside, replace};
 
 /// One table file.
 #[derive(Debug)]
@@ -68,9 +68,7 @@ pub fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
 }
 
 fn backup(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".bak");
-    name.into()
+    beside(path, ".bak")
 }
 
 /// [`load`] for a table in any form.
@@ -108,33 +106,7 @@ pub fn load_with<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, String>) -> 
 
 /// [`save`] for a table in any form.
 pub fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    create_dir_durably(dir)?;
-    let temporary = path.with_extension("tmp");
-    File::create(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .map_err(io_error("write", &temporary))?;
-    // A link keeps the old table until the new one has taken its place, and only then it becomes the backup: should
-    // the old one be damaged, the good backup is needed until then.
-    let bak = backup(path);
-    let old = path.with_extension("old");
-    let kept = if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
-        let _ = std::fs::remove_file(&old);
-        std::fs::hard_link(path, &old)
-            .or_else(|_| std::fs::copy(path, &old).map(drop))
-            .map_err(io_error("write", &old))?;
-        true
-    } else {
-        false
-    };
-    std::fs::rename(&temporary, path).map_err(io_error("write", path))?;
-    if kept {
-        std::fs::rename(&old, &bak).map_err(io_error("write", &bak))?;
-    }
-    sync_dir(dir)
+    Ok(replace(path, bytes)?)
 }
 
 #[cfg(test)]
@@ -225,7 +197,7 @@ mod tests {
             assert_eq!(now(), table(1), "{len}");
         }
         // Killed with the new table half written, written, linked, in place, and with the copy replaced.
-        let (temporary, old) = (path.with_extension("tmp"), path.with_extension("old"));
+        let (temporary, old) = (beside(&path, ".tmp"), beside(&path, ".old"));
         std::fs::write(&path, table(2)).unwrap();
         for half in [0, 100, table(3).len()] {
             std::fs::write(&temporary, &table(3)[..half]).unwrap();

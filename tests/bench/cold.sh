@@ -4,34 +4,17 @@
 # alone, then beside a reader of eight queues that pulls from the begin at full speed. Prints p99 of both and the ratios.
 # Needs `cargo build --release --bin rmq --example store_load --example mixed_load`. Ports: BROKER (10926), NS (10886).
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-target=${CARGO_TARGET_DIR:-$here/../../target}
-bin=$target/release
-broker=${BROKER:-10926} ns=${NS:-10886} seconds=${SECONDS_EACH:-15} rate=${RATE:-500} rounds=${ROUNDS:-3}
-work=$(mktemp -d "${TMPDIR:-/tmp}/rmq-cold.XXXXXX")
-pid=
-cleanup() {
-  [ -z "$pid" ] || kill -9 "$pid" 2> /dev/null || :
-  wait 2> /dev/null || :
-  rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-number() { printf '%s\n' "$1" | sed -n "s/.*\"$2\":\([0-9.]*\).*/\1/p"; }
-median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-start() {
-  HOME=$work "$bin/rmq" standalone --store "$work/store" --namesrv-port "$ns" --broker-port "$broker" --log-dir "$work/logs" \
-    --set diskMaxUsedSpaceRatio=95 2> "$work/err" &
-  pid=$!
+ports="10926 10886" seconds=${SECONDS_EACH:-15} rate=${RATE:-500} rounds=${ROUNDS:-3}
+. "$(dirname "$0")/rmq.sh"
+warm() { # until sends work
   for _ in $(seq 1000); do
-    ! "$bin/examples/mixed_load" "127.0.0.1:$broker" send --topic hot --rate 1000 --seconds 1 > "$work/first" 2> /dev/null || return 0
+    ! run send --topic hot --rate 1000 --seconds 1 > "$work/first" 2> /dev/null || return 0
     sleep 0.05
   done
   cat "$work/err" >&2
   return 1
 }
 stop() { kill "$pid"; wait "$pid" || :; pid=; }
-run() { "$bin/examples/mixed_load" "127.0.0.1:$broker" "$@"; }
 pair() { # NAME: sends and hot pulls together
   run send --topic hot --rate "$rate" --seconds "$seconds" > "$work/send" &
   local one=$!
@@ -46,7 +29,8 @@ pair() { # NAME: sends and hot pulls together
 for round in $(seq "$rounds"); do
   sync
   echo 3 > /proc/sys/vm/drop_caches
-  start
+  launch "$work/store"
+  warm
   echo "round $round"
   pair alone
   run cold --topic load0 --queues 8 --seconds $((seconds + 2)) > "$work/cold" &

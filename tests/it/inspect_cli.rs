@@ -34,14 +34,7 @@ impl Fixture {
     }
 
     fn run(&self, verb: &str, args: &[&str]) -> Ran {
-        let ran = Ran::of(
-            command()
-                .args(["store", verb])
-                .arg(&self.root)
-                .args(args)
-                .output()
-                .unwrap(),
-        );
+        let ran = run_store(verb, &self.root, args);
         assert_eq!(
             hashes(&self.root),
             self.before,
@@ -49,6 +42,69 @@ impl Fixture {
         );
         ran
     }
+}
+
+/// A golden store unpacked into a directory of its own, and what Java says about it.
+pub struct Golden {
+    pub dir: tempfile::TempDir,
+    pub root: PathBuf,
+    pub expect: Value,
+}
+
+impl Golden {
+    pub fn new(name: &str) -> Self {
+        let dir = scratch();
+        Self {
+            root: unpack_golden_store(name, dir.path()),
+            expect: golden_expectation(name),
+            dir,
+        }
+    }
+
+    /// Without the timing wheel: 38 MB that a test does not look at.
+    pub fn without_wheel(name: &str) -> Self {
+        let golden = Self::new(name);
+        let _ = std::fs::remove_file(golden.root.join("timerwheel"));
+        golden
+    }
+
+    /// `rmq store VERB` on it.
+    pub fn run(&self, verb: &str, args: &[&str]) -> Ran {
+        run_store(verb, &self.root, args)
+    }
+
+    /// Records as Java read them; without the fillers.
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = &Value> {
+        let records = self.expect["records"].as_array().unwrap();
+        records.iter().filter(|record| record["blank"] != true)
+    }
+
+    /// What a broker needs to open it.
+    pub fn config(&self) -> StoreConfig {
+        golden_config(&self.root)
+    }
+}
+
+/// The file sizes of the golden stores; nothing is deleted for its age.
+pub fn golden_config(root: &Path) -> StoreConfig {
+    StoreConfig {
+        store_path_root_dir: root.to_owned(),
+        mapped_file_size_commit_log: 1024 * 1024,
+        mapped_file_size_consume_queue: 4000,
+        max_hash_slot_num: 200,
+        max_index_num: 600,
+        file_reserved_time: 876_000,
+        disk_max_used_space_ratio: 95,
+        clean_file_forcibly_enable: false,
+        ..StoreConfig::default()
+    }
+}
+
+/// `rmq store VERB ROOT ARGS`.
+pub fn run_store(verb: &str, root: &Path, args: &[&str]) -> Ran {
+    let mut command = command();
+    command.args(["store", verb]).arg(root).args(args);
+    Ran::of(command.output().unwrap())
 }
 
 pub struct Ran {

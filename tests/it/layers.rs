@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 /// Layer -> the layers it may name. `serve` is `cli/serve.rs`, the only file of `cli` that starts roles.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("fields", &[]),
-    ("config_file", &["fields"]),
+    ("replace", &[]),
+    ("config_file", &["fields", "replace"]),
     ("telemetry", &[]),
     ("protocol", &["fields"]),
-    ("store", &["fields", "protocol"]),
+    ("store", &["fields", "protocol", "replace"]),
     ("remoting", &["fields", "protocol"]),
     ("inspect", &["fields", "protocol", "store"]),
     ("client", &["fields", "protocol", "remoting"]),

@@ -2,47 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rmq::store::{MessageStore, StoreConfig};
+use rmq::store::MessageStore;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::inspect::hashes;
-use crate::inspect_cli::{Ran, command};
-use crate::support::{golden_expectation, scratch, unpack_golden_store};
-
-struct Shelf {
-    dir: tempfile::TempDir,
-    root: PathBuf,
-    expect: Value,
-}
-
-impl Shelf {
-    fn new(name: &str) -> Self {
-        let dir = scratch();
-        Self {
-            root: unpack_golden_store(name, dir.path()),
-            expect: golden_expectation(name),
-            dir,
-        }
-    }
-
-    fn run(&self, verb: &str, args: &[&str]) -> Ran {
-        let mut command = command();
-        command.args(["store", verb]).arg(&self.root).args(args);
-        Ran::of(command.output().unwrap())
-    }
-
-    fn record(&self, wanted: impl Fn(&Value) -> bool) -> &Value {
-        let mut records = self.expect["records"].as_array().unwrap().iter();
-        records
-            .rfind(|record| record["blank"] != true && wanted(record))
-            .unwrap()
-    }
-}
+use crate::inspect_cli::{Golden, command};
 
 fn int(value: &Value) -> i64 {
     value.as_i64().unwrap()
@@ -57,13 +26,13 @@ fn write_at(path: &Path, at: u64, bytes: &[u8]) {
 
 #[test]
 fn k17_a_record_with_its_end_zeroed_is_damage_and_says_which_check_failed() {
-    let shelf = Shelf::new("crcprop");
-    let last = shelf.record(|_| true).clone();
+    let shelf = Golden::new("crcprop");
+    let last = shelf.records().next_back().unwrap().clone();
     let (offset, size) = (int(&last["offset"]) as u64, int(&last["size"]) as u64);
     let file = shelf.root.join("commitlog/00000000000000000000");
     let good = std::fs::read(&file).unwrap();
-    let basic = Shelf::new("basic");
-    let plain = basic.record(|_| true).clone();
+    let basic = Golden::new("basic");
+    let plain = basic.records().next_back().unwrap().clone();
     let (plain_offset, plain_size) = (int(&plain["offset"]) as u64, int(&plain["size"]) as u64);
     let plain_base = plain_offset - plain_offset % (1024 * 1024);
     let plain_file = basic.root.join(format!("commitlog/{plain_base:020}"));
@@ -95,18 +64,8 @@ fn k17_a_record_with_its_end_zeroed_is_damage_and_says_which_check_failed() {
 
 #[test]
 fn k30_every_look_beside_a_running_broker_leaves_its_lock_alone() {
-    let shelf = Shelf::new("basic");
-    let config = StoreConfig {
-        store_path_root_dir: shelf.root.clone(),
-        mapped_file_size_commit_log: 1024 * 1024,
-        mapped_file_size_consume_queue: 4000,
-        max_hash_slot_num: 200,
-        max_index_num: 600,
-        file_reserved_time: 876_000,
-        disk_max_used_space_ratio: 95,
-        clean_file_forcibly_enable: false,
-        ..StoreConfig::default()
-    };
+    let shelf = Golden::new("basic");
+    let config = shelf.config();
     let store = MessageStore::open(config.clone()).unwrap();
     let names = |root: &Path| hashes(root).into_keys().collect::<Vec<_>>();
     let before = names(&shelf.root);
@@ -140,7 +99,7 @@ fn k30_every_look_beside_a_running_broker_leaves_its_lock_alone() {
 
 #[test]
 fn ctrl_c_ends_with_130() {
-    let shelf = Shelf::new("crashed");
+    let shelf = Golden::new("crashed");
     let mut child = command()
         .args(["store", "commitlog"])
         .arg(&shelf.root)
@@ -168,7 +127,7 @@ fn ctrl_c_ends_with_130() {
 
 #[test]
 fn a_scan_finds_in_the_order_of_the_log_and_says_how() {
-    let shelf = Shelf::new("crashed");
+    let shelf = Golden::new("crashed");
     let found = shelf.run("find", &["--body-regex", "^", "-o", "jsonl"]).lines();
     let offsets: Vec<i64> = found.iter().map(|record| int(&record["offset"])).collect();
     let wanted: Vec<i64> = shelf.expect["records"]
@@ -188,7 +147,7 @@ fn a_scan_finds_in_the_order_of_the_log_and_says_how() {
 
 #[test]
 fn bodies_are_saved_as_the_producer_sent_them() {
-    let shelf = Shelf::new("basic");
+    let shelf = Golden::new("basic");
     let before = hashes(&shelf.root);
     for record in shelf.expect["records"].as_array().unwrap() {
         if record["topic"] != "g_comp" || record["sysFlag"].as_i64().unwrap() & 1 == 0 {
@@ -233,9 +192,11 @@ fn bodies_are_saved_as_the_producer_sent_them() {
 
 #[test]
 fn messages_of_a_batch_and_the_whole_checksum_are_spelled_out() {
-    let shelf = Shelf::new("features");
+    let shelf = Golden::new("features");
     let batch = shelf
-        .record(|record| record["properties"]["INNER_NUM"] == "3")
+        .records()
+        .rfind(|record| record["properties"]["INNER_NUM"] == "3")
+        .unwrap()
         .clone();
     let at = batch["offset"].to_string();
     let shown = shelf.run("commitlog", &["--at", &at, "-o", "json"]).json();
@@ -249,7 +210,7 @@ fn messages_of_a_batch_and_the_whole_checksum_are_spelled_out() {
     assert_eq!(offsets, [base, base + 1, base + 2]);
     assert!(messages.iter().all(|item| int(&item["body_size"]) > 0));
 
-    let crc = Shelf::new("crcprop");
+    let crc = Golden::new("crcprop");
     let first = crc.expect["records"][0].clone();
     let at = first["offset"].to_string();
     let good = crc.run("commitlog", &["--at", &at, "--hex"]);

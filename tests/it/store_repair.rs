@@ -2,45 +2,32 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rmq::store::{MessageStore, StoreConfig};
+use rmq::store::MessageStore;
 use serde_json::Value;
 
 use crate::inspect::hashes;
-use crate::inspect_cli::{Ran, command};
-use crate::support::{golden_expectation, scratch, unpack_golden_store};
+use crate::inspect_cli::{Golden, Ran, golden_config};
+use crate::support::{golden_expectation, scratch};
 
-struct Patient {
-    dir: tempfile::TempDir,
-    root: PathBuf,
-    expect: Value,
+/// A golden store that is to be repaired.
+struct Patient(Golden);
+
+impl Deref for Patient {
+    type Target = Golden;
+
+    fn deref(&self) -> &Golden {
+        &self.0
+    }
 }
 
 impl Patient {
     fn new(name: &str) -> Self {
-        let dir = scratch();
-        let root = unpack_golden_store(name, dir.path());
-        // 38 MB that nothing here looks at.
-        let _ = std::fs::remove_file(root.join("timerwheel"));
-        Self {
-            root,
-            expect: golden_expectation(name),
-            dir,
-        }
-    }
-
-    fn run(&self, verb: &str, args: &[&str]) -> Ran {
-        Ran::of(
-            command()
-                .args(["store", verb])
-                .arg(&self.root)
-                .args(args)
-                .output()
-                .unwrap(),
-        )
+        Self(Golden::without_wheel(name))
     }
 
     fn plan_file(&self) -> String {
@@ -85,24 +72,6 @@ impl Patient {
             !path.starts_with("lock") && !path.to_string_lossy().starts_with("repair-")
         });
         files
-    }
-
-    fn config(&self) -> StoreConfig {
-        config(&self.root)
-    }
-}
-
-fn config(root: &Path) -> StoreConfig {
-    StoreConfig {
-        store_path_root_dir: root.to_owned(),
-        mapped_file_size_commit_log: 1024 * 1024,
-        mapped_file_size_consume_queue: 4000,
-        max_hash_slot_num: 200,
-        max_index_num: 600,
-        file_reserved_time: 876_000,
-        disk_max_used_space_ratio: 95,
-        clean_file_forcibly_enable: false,
-        ..StoreConfig::default()
     }
 }
 
@@ -157,7 +126,7 @@ fn mend(name: &str, steps: &[&str], more: &[&str]) -> (Patient, i64) {
 
     let copy = scratch();
     copy_dir(&patient.root, copy.path());
-    let store = MessageStore::open(config(copy.path())).unwrap();
+    let store = MessageStore::open(golden_config(copy.path())).unwrap();
     settled(&store);
     let end = store.figures().max_offset;
     drop(store);

@@ -2,54 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use rmq::inspect::{Store, UnitCheck, UnitStep};
+use rmq::store::MessageStore;
 use rmq::store::reader::{QueueName, StoreReader};
-use rmq::store::{MessageStore, StoreConfig};
 use serde_json::Value;
 
 use crate::inspect::hashes;
-use crate::inspect_cli::{Ran, command};
-use crate::support::{golden_expectation, scratch, unpack_golden_store};
-
-struct Golden {
-    dir: tempfile::TempDir,
-    root: PathBuf,
-    expect: Value,
-}
-
-impl Golden {
-    fn new(name: &str) -> Self {
-        let dir = scratch();
-        Self {
-            root: unpack_golden_store(name, dir.path()),
-            expect: golden_expectation(name),
-            dir,
-        }
-    }
-
-    fn run(&self, verb: &str, args: &[&str]) -> Ran {
-        run(verb, &self.root, args)
-    }
-
-    /// Records by topic; without the fillers.
-    fn records(&self) -> impl Iterator<Item = &Value> {
-        let records = self.expect["records"].as_array().unwrap();
-        records.iter().filter(|record| record["blank"] != true)
-    }
-}
-
-fn run(verb: &str, root: &Path, args: &[&str]) -> Ran {
-    Ran::of(
-        command()
-            .args(["store", verb])
-            .arg(root)
-            .args(args)
-            .output()
-            .unwrap(),
-    )
-}
+use crate::inspect_cli::{Golden, golden_config, run_store};
 
 fn int(value: &Value) -> i64 {
     value.as_i64().unwrap()
@@ -263,20 +223,6 @@ fn served(store: &MessageStore, name: &QueueName) -> Vec<(i64, BTreeMap<String, 
     out
 }
 
-fn config(root: &Path) -> StoreConfig {
-    StoreConfig {
-        store_path_root_dir: root.to_owned(),
-        mapped_file_size_commit_log: 1024 * 1024,
-        mapped_file_size_consume_queue: 4000,
-        max_hash_slot_num: 200,
-        max_index_num: 600,
-        file_reserved_time: 876_000,
-        disk_max_used_space_ratio: 95,
-        clean_file_forcibly_enable: false,
-        ..StoreConfig::default()
-    }
-}
-
 #[test]
 fn a_copied_store_serves_the_chosen_messages_at_their_offsets() {
     let golden = Golden::new("basic");
@@ -293,12 +239,15 @@ fn a_copied_store_serves_the_chosen_messages_at_their_offsets() {
         ],
     );
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let verified = run("verify", &copy, &["-o", "json"]);
+    let verified = run_store("verify", &copy, &["-o", "json"]);
     assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
-    let names = StoreReader::with_config(config(&copy)).unwrap().queues().unwrap();
+    let names = StoreReader::with_config(golden_config(&copy))
+        .unwrap()
+        .queues()
+        .unwrap();
     let topics: BTreeSet<&str> = names.iter().map(|name| name.topic.as_str()).collect();
     assert_eq!(topics, BTreeSet::from(["g_basic_a", "g_big", "g_comp"]));
-    let store = MessageStore::open(config(&copy)).unwrap();
+    let store = MessageStore::open(golden_config(&copy)).unwrap();
     for name in &names {
         let wanted: Vec<(i64, BTreeMap<String, String>)> = golden
             .records()
@@ -335,9 +284,9 @@ fn a_copied_part_keeps_queue_offsets_and_mends_the_property_checksum() {
         ],
     );
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let verified = run("verify", &copy, &[]);
+    let verified = run_store("verify", &copy, &[]);
     assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
-    let store = MessageStore::open(config(&copy)).unwrap();
+    let store = MessageStore::open(golden_config(&copy)).unwrap();
     for queue_id in 0..4 {
         let wanted: Vec<i64> = records
             .iter()
@@ -387,7 +336,7 @@ fn batch_and_light_queues_are_made_as_java_makes_them() {
     let copy = golden.dir.path().join("copy/");
     let ran = golden.run("export", &["--out", copy.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert_eq!(run("verify", &copy, &[]).code, 0);
+    assert_eq!(run_store("verify", &copy, &[]).code, 0);
     for (queue, unit) in [
         ("batchconsumequeue/g_bcq/0", 46),
         ("consumequeue/%LMQ%one/0", 20),

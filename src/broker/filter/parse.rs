@@ -395,6 +395,11 @@ impl<'a> Parser<'a> {
             Token::Sign("-") => {
                 self.step()?;
                 let value = self.nested(Self::unary)?;
+                // Java takes it, and no message satisfies it. It would also be the one tree of any size that BETWEEN
+                // copies.
+                if value.is_condition() {
+                    return Err(self.refuse(at, "a boolean cannot be negated"));
+                }
                 Ok(Expr::Negate(value.into()))
             }
             Token::Not => {
@@ -596,6 +601,13 @@ mod tests {
             slow = format!("({slow} = a = a = a = a)");
         }
         assert!(refused(&slow).contains("levels of nesting"));
+        // Each BETWEEN would double what stands before it.
+        let doubled = format!(
+            "{}a{} between 1 and 2",
+            "-(".repeat(31),
+            " between 1 and 2)".repeat(31)
+        );
+        assert!(refused(&doubled).contains("a boolean cannot be negated"));
         assert!(refused(&"NOT ".repeat(2000)).contains("levels of nesting"));
         assert!(refused(&format!("a{}", " = a".repeat(2000))).contains("levels of nesting"));
         assert!(refused(&format!("a{}", " IS NULL".repeat(2000))).contains("levels of nesting"));

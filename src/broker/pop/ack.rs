@@ -11,7 +11,7 @@ use crate::protocol::body::{BatchAck, BatchAckRequest, TopicConfig};
 use crate::protocol::requests::{AckMessage, BatchAckMessage};
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-use crate::store::{Appended, Durability};
+use crate::store::Appended;
 
 /// Most messages that one entry of a batch may acknowledge; a checkpoint has 32.
 const MOST_OF_ONE: usize = 1024;
@@ -158,17 +158,6 @@ impl Broker {
             self.pop.pops.wake_queue(topic, &ack.group, ack.queue_id);
         }
         Ok(appended)
-    }
-
-    /// Waits until what was appended holds. A flush that is only slow is as good, as in Java: the record is there.
-    pub(super) async fn until_durable(&self, appended: &Appended) -> Result<(), Refusal> {
-        match self.store.durable(appended, true).await {
-            Durability::Done | Durability::FlushTimeout => Ok(()),
-            Durability::FlushFailed => Err(Refusal::new(
-                codes::SERVICE_NOT_AVAILABLE,
-                "the flush to disk failed",
-            )),
-        }
     }
 
     fn ack_one_of_batch(

@@ -134,6 +134,11 @@ impl Pop {
         })
     }
 
+    /// Messages that could not come back since they are gone, since the start.
+    pub fn given_up(&self) -> u64 {
+        self.lost.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// What a group holds of a queue.
     fn queue(&self, topic: &str, group: &str, queue_id: i32) -> Arc<Queue> {
         let key = key_of(topic, group);

@@ -72,7 +72,13 @@ impl Order {
         let relative = offsets
             .iter()
             .enumerate()
-            .map(|(n, &offset)| if n == 0 { first } else { offset - first })
+            .map(|(n, &offset)| {
+                if n == 0 {
+                    first
+                } else {
+                    offset.saturating_sub(first)
+                }
+            })
             .collect();
         let counts = before.map(|before| {
             if before.attempt.is_some() && before.attempt.as_deref() == attempt {

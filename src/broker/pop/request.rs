@@ -14,7 +14,6 @@ use crate::protocol::model::Perm;
 use crate::protocol::requests::{PopMessage, PopMessageReply};
 use crate::protocol::{Records, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-use crate::store::Durability;
 
 /// Longest time a request is held whatever the client asks.
 const LONGEST_HOLD: i64 = 3_600_000;
@@ -93,17 +92,14 @@ async fn pop(broker: &Arc<Broker>, peer: &Peer, header: PopMessage) -> Result<An
             code = codes::POLLING_FULL;
         }
     }
-    if taken.more && !taken.records.is_empty() {
+    if taken.busy || taken.more {
         broker.pop.pops.wake(&key);
     }
     if let Some(refusal) = taken.refusal.take_if(|_| taken.records.is_empty()) {
         return Err(refusal);
     }
-    if let Some(appended) = taken.appended
-        && broker.store.durable(&appended, true).await == Durability::FlushFailed
-    {
-        let remark = "the flush to disk failed; nothing is handed out";
-        return Err(Refusal::new(codes::SERVICE_NOT_AVAILABLE, remark));
+    if let Some(appended) = taken.appended {
+        broker.until_durable(&appended).await?;
     }
     if !taken.records.is_empty() {
         code = codes::SUCCESS;

@@ -20,7 +20,7 @@ use crate::broker::{Broker, now_ms};
 use crate::protocol::message::MessageView;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 use crate::protocol::properties::{self, names};
-use crate::store::{AppendError, Appended, Durability, GetStatus, Got};
+use crate::store::{AppendError, Appended, GetStatus, Got};
 
 /// How long after its time a checkpoint waits for acknowledgements on their way, ms.
 const GRACE_MS: i64 = 1000;
@@ -57,6 +57,8 @@ struct Pending {
     by_key: HashMap<Key, Vec<i64>>,
     /// When each is due, ms, and its offset.
     due: BTreeSet<(i64, i64)>,
+    /// The next start begins here at the latest: from here on some were given up in this run.
+    floor: Option<i64>,
 }
 
 impl Pending {
@@ -155,9 +157,15 @@ pub async fn run(broker: Arc<Broker>, queue_id: i32) {
         let due = pending.take_due(frontier);
         let busy = !due.is_empty() || !at_end;
         if !due.is_empty() {
-            broker.revive_all(due, queue_id, &mut pending).await;
+            match broker.revive_all(due, queue_id, &mut pending).await {
+                Some(true) => {}
+                // The store takes nothing now.
+                Some(false) => tokio::time::sleep(BEHIND_PAUSE).await,
+                None => return,
+            }
         }
-        let done = pending.by_offset.keys().next().copied().unwrap_or(next) - 1;
+        let first = pending.by_offset.keys().next().copied().unwrap_or(next);
+        let done = pending.floor.map_or(first, |floor| floor.min(first)) - 1;
         if done >= 0 && broker.offsets.committed(REVIVE_GROUP, &topic, queue_id) != Some(done) {
             broker.commit(REVIVE_GROUP, &topic, queue_id, done);
         }
@@ -298,14 +306,16 @@ impl Broker {
         }
     }
 
-    /// Puts back the messages of checkpoints; those that fail are held for another try.
+    /// Puts back the messages of checkpoints; those that fail are held for another try. True when any was put back,
+    /// `None` when the broker stops or a flush failed, which is final: the next start begins with these again.
     async fn revive_all(
         self: &Arc<Self>,
         due: Vec<(i64, HeldCheckpoint)>,
         queue_id: i32,
         pending: &mut Pending,
-    ) {
+    ) -> Option<bool> {
         let owner = self.clone();
+        let first = due.iter().map(|(offset, _)| *offset).min();
         let work = tokio::task::spawn_blocking(move || {
             let one = |(offset, held)| owner.revive(offset, held, queue_id);
             due.into_iter().map(one).collect::<Vec<_>>()
@@ -315,23 +325,23 @@ impl Broker {
             Err(e) => {
                 // Their offsets are not committed past; the next start reads them again.
                 tracing::error!(queue_id, error = %e, "reviving was aborted");
-                return;
+                pending.floor = pending.floor.into_iter().chain(first).min();
+                return Some(true);
             }
         };
         let last = revived
             .iter()
             .filter_map(|one| one.appended)
             .max_by_key(|a| a.end);
-        let mut holds = true;
-        if let Some(appended) = last {
-            holds = self.store.durable(&appended, true).await != Durability::FlushFailed;
+        if !self.holds(last.as_ref()).await {
+            return None;
         }
         let now = now_ms();
-        for one in revived {
-            if !one.done || !holds {
-                pending.put_back(one.offset, one.held, now);
-            }
+        let any = revived.iter().any(|one| one.done || one.appended.is_some());
+        for one in revived.into_iter().filter(|one| !one.done) {
+            pending.put_back(one.offset, one.held, now);
         }
+        Some(any)
     }
 
     /// Puts back the messages of one checkpoint. Blocks on the disk.
@@ -535,7 +545,7 @@ impl Broker {
                 .saturating_sub(ck.pop_time)
                 .max(0)
                 .saturating_add(pause_s * 1000),
-            put_again: Some((tried + 1).to_string()),
+            put_again: Some(tried.saturating_add(1).to_string()),
             ..ck.clone()
         };
         later.revive_time = later.due_ms();

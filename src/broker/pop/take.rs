@@ -16,13 +16,10 @@ use crate::protocol::model::RETRY_PREFIX;
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::PopMessage;
 use crate::remoting::Refusal;
-use crate::store::{Appended, GetStatus, Got};
+use crate::store::{Appended, GetStatus, Got, touch};
 
 /// How long a held pop leaves a queue alone that another one reads, ms.
 const BUSY_PAUSE_MS: i64 = 10;
-
-/// A reader this many messages behind the end may have to wait for the disk.
-const FAR_BEHIND: i64 = 10_000;
 
 /// A pop that passed the checks.
 #[derive(Debug)]
@@ -46,6 +43,8 @@ pub struct Taken {
     pub rest: i64,
     /// There is more that another pop of the same kind would get now.
     pub more: bool,
+    /// A queue was left alone because another pop was reading it.
+    pub busy: bool,
     /// When a queue that is blocked by its order, or by another pop, will be free, ms.
     pub free_at: Option<i64>,
     /// The last checkpoint.
@@ -122,6 +121,7 @@ impl Broker {
         };
         let Some(mut held) = queue.try_lock() else {
             // Whoever pops from it now may have looked before the last message came: a held pop looks again soon.
+            taken.busy = true;
             let soon = now_ms() + BUSY_PAUSE_MS;
             taken.free_at = Some(taken.free_at.map_or(soon, |at| at.min(soon)));
             if !header.order {
@@ -223,6 +223,10 @@ impl Broker {
                 .fetch_add(offsets.len() as i64, std::sync::atomic::Ordering::Relaxed);
         }
         drop(held);
+        if header.order {
+            // Who waits for the queue learns when it will be free.
+            self.pop.pops.wake_queue(&header.topic, group, queue_id);
+        }
         taken.infos.add(topic, queue_id, offset, &offsets);
         let left = got.max_offset.saturating_sub(next).max(0);
         taken.rest += left;
@@ -265,7 +269,7 @@ impl Broker {
             group: header.consumer_group.clone(),
             diffs: offsets
                 .iter()
-                .map(|offset| i32::try_from(offset - start).unwrap_or(i32::MAX))
+                .map(|offset| i32::try_from(offset.saturating_sub(start)).unwrap_or(i32::MAX))
                 .collect(),
             invisible_time: header.invisible_time,
             count: offsets.len() as i32,
@@ -325,26 +329,27 @@ impl Broker {
     /// Reads what passes the filter. A read that may have to wait for the disk moves the other tasks of its thread
     /// away first.
     fn read_for_pop(&self, wanted: &Wanted, topic: &str, queue_id: i32, offset: i64, room: usize) -> Got {
-        let read = || {
-            self.store.get_filtered(
-                topic,
-                queue_id,
-                offset,
-                room,
-                usize::MAX,
-                &wanted.subscription.filter,
-            )
-        };
+        let filter = &wanted.subscription.filter;
         let started = Instant::now();
-        let far = self.store.max_offset(topic, queue_id).saturating_sub(offset) > FAR_BEHIND
-            && !self.store.in_memory(topic, queue_id, offset);
-        let may_move =
-            tokio::runtime::Handle::current().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-        let got = if far && may_move {
-            tokio::task::block_in_place(read)
-        } else {
-            read()
-        };
+        let hot = self
+            .store
+            .get_in_memory(topic, queue_id, offset, room, usize::MAX, filter);
+        let got = hot.unwrap_or_else(|| {
+            let read = || {
+                let got = self
+                    .store
+                    .get_filtered(topic, queue_id, offset, room, usize::MAX, filter);
+                // Not while it is sent.
+                got.records.iter().for_each(|record| touch(record));
+                got
+            };
+            let runtime = tokio::runtime::Handle::current().runtime_flavor();
+            if runtime == tokio::runtime::RuntimeFlavor::MultiThread {
+                tokio::task::block_in_place(read)
+            } else {
+                read()
+            }
+        });
         self.stats.get_took(started.elapsed());
         got
     }

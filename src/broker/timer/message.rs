@@ -54,7 +54,7 @@ impl Timed {
             out,
             // The precision may have been coarser when the message came.
             exact: asked
-                .filter(|at| *at > out && *at - out <= COARSEST_MS)
+                .filter(|at| *at > out && at.saturating_sub(out) <= COARSEST_MS)
                 .unwrap_or(end),
             key: unique.map(|unique| recall_key(&topic, unique)),
             recalls: text.get(names::TIMER_DEL_UNIQKEY).map(str::to_owned),

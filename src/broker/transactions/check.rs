@@ -14,7 +14,7 @@ use crate::protocol::message::{NewMessage, Stamp};
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::CheckTransactionState;
 use crate::remoting::Peer;
-use crate::store::AppendError;
+use crate::store::{AppendError, Appended};
 
 /// Half messages that are looked at between two looks at the clock.
 const AT_ONCE: usize = 64;
@@ -184,11 +184,16 @@ impl Broker {
     }
 
     /// Stores a half message once more, as its newest record.
-    pub(super) fn move_half(&self, first: i64, message: &NewMessage, checks: u32) -> Result<(), AppendError> {
+    pub(super) fn move_half(
+        &self,
+        first: i64,
+        message: &NewMessage,
+        checks: u32,
+    ) -> Result<Appended, AppendError> {
         let mut halves = self.transactions.halves();
         let appended = self.store.append(message)?;
         halves.moved_to(first, appended.queue_offset, appended.offset, checks);
-        Ok(())
+        Ok(appended)
     }
 
     /// Stores the oldest half message again behind the many that came after it, so that the next start need not
@@ -213,7 +218,7 @@ impl Broker {
             &half.first.to_string(),
         );
         match self.move_half(half.first, &next, half.checks) {
-            Ok(()) => true,
+            Ok(_) => true,
             Err(e) => {
                 tracing::error!(error = %e, "a half message was not moved up");
                 false

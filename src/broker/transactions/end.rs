@@ -14,6 +14,7 @@ use crate::protocol::model::SysFlag;
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::{EndTransaction, ResumeCheckHalfMessage};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::store::Appended;
 
 /// How long an end waits, after a start, until the half messages of the store are known.
 const LOAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -42,6 +43,7 @@ pub async fn end(
     tokio::time::timeout(LOAD_PATIENCE, broker.transactions.loaded())
         .await
         .map_err(|_| Refusal::new(codes::SYSTEM_BUSY, "the half messages are still being read"))?;
+    broker.warm_record(header.commit_log_offset).await?;
     broker.end_transaction(&header, commit).inspect_err(|refusal| {
         tracing::warn!(peer = %peer.remote(), group = header.producer_group, offset = header.commit_log_offset,
             commit, reason = refusal.remark, "transaction not ended");
@@ -64,7 +66,9 @@ pub async fn resume(
     tokio::time::timeout(LOAD_PATIENCE, broker.transactions.loaded())
         .await
         .map_err(|_| Refusal::new(codes::SYSTEM_BUSY, "the half messages are still being read"))?;
-    broker.resume_checks(offset)?;
+    broker.warm_record(offset).await?;
+    let appended = broker.resume_checks(offset)?;
+    broker.until_durable(&appended).await?;
     Ok(Answer::ok((), ()))
 }
 
@@ -139,7 +143,7 @@ impl Broker {
         Ok(())
     }
 
-    fn resume_checks(&self, offset: i64) -> Result<(), Refusal> {
+    fn resume_checks(&self, offset: i64) -> Result<Appended, Refusal> {
         let failed = |why: &str| wrong(format!("Put message back to {TRANS_HALF} failed: {why}"));
         let bytes = self
             .store
@@ -160,8 +164,7 @@ impl Broker {
         if record.view.topic() == TRANS_CHECK_MAX {
             half.topic = TRANS_HALF.to_owned();
             half.queue_id = super::QUEUE;
-            self.put_half(&half).map_err(|e| failed(&e.to_string()))?;
-            return Ok(());
+            return self.put_half(&half).map_err(|e| failed(&e.to_string()));
         }
         if !self.transactions.halves().claim(record.first, record.group) {
             return Err(failed("the transaction is not open"));

@@ -223,7 +223,10 @@ impl Broker {
         let store = &self.store;
         let from = |topic, end: i64| {
             let min = store.min_offset(topic, QUEUE);
-            let saved = self.offsets.committed(GROUP, topic, QUEUE);
+            // After a crash the table, which is flushed at once, may be ahead of the log.
+            let saved = (!store.was_recovered())
+                .then(|| self.offsets.committed(GROUP, topic, QUEUE))
+                .flatten();
             saved.unwrap_or(min).clamp(min, end.max(min))
         };
         let (half_from, op_from) = (from(TRANS_HALF, half_end), from(TRANS_OP_HALF, op_end));

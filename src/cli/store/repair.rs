@@ -246,15 +246,17 @@ fn do_plan(session: &Session, args: &RepairArgs, store: &Store, file: &Path) -> 
     interrupt::check("nothing was changed")?;
     let change = interrupt::Change::begin();
     let meter = RefCell::new(Meter::new(session, "", 0));
-    let done = apply(store, &plan, &kept_name(store), &mut |at| {
+    let name = kept_name(store);
+    let done = apply(store, &plan, &name, &mut |at| {
         let mut meter = meter.borrow_mut();
         meter.pass(at.pass, at.total);
         meter.at(at.done);
     });
     drop(meter);
-    let done = done.map_err(|e| failed_midway(e, store))?;
-    session.printer.print(listing(&plan, Some(&done.steps)))?;
-    drop(change);
+    let done = done.map_err(|e| failed_midway(e, store, &name))?;
+    let mut shown = listing(&plan, Some(&done.steps));
+    shown.summary.insert("kept".into(), json!(done.kept));
+    session.printer.print(shown)?;
     if session.is_table() {
         let mut out = std::io::stdout().lock();
         let undo = format!(
@@ -264,6 +266,7 @@ fn do_plan(session: &Session, args: &RepairArgs, store: &Store, file: &Path) -> 
         );
         writeln!(out, "undo: {undo}")?;
     }
+    drop(change);
     look_again(session, args, &plan)
 }
 
@@ -288,30 +291,20 @@ fn kept_name(store: &Store) -> String {
     name
 }
 
-fn failed_midway(e: crate::inspect::Error, store: &Store) -> Failure {
-    let newest = std::fs::read_dir(store.root())
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("repair-"))
-                && path.join("journal.jsonl").exists()
-        })
-        .max();
+/// `name` is that of the directory that this attempt would keep things in.
+fn failed_midway(e: crate::inspect::Error, store: &Store, name: &str) -> Failure {
     let failure = Failure::from(e);
-    match newest {
-        // Refused before anything was touched.
-        _ if failure.exit == exit::PRECONDITION => failure,
-        Some(kept) => failure
-            .because("Steps before it are done; they can be taken back.")
-            .hint(format!(
-                "rmq store repair {} --undo {}",
-                quoted(store.root()),
-                quoted(&kept)
-            )),
-        None => failure,
+    let kept = store.root().join(name);
+    if !kept.join("journal.jsonl").exists() {
+        return failure.because("Nothing was changed.");
     }
+    failure
+        .because("Steps before it are done; they can be taken back.")
+        .hint(format!(
+            "rmq store repair {} --undo {}",
+            quoted(store.root()),
+            quoted(&kept)
+        ))
 }
 
 /// Shows the plan on stderr and asks. `Ok` means yes.
@@ -382,16 +375,18 @@ fn take_back(session: &Session, store: &Store, kept: &Path) -> Result<(), Failur
             failure
         });
     }
-    if session.yes.is_none() {
+    if session.yes.is_none() || session.dry_run {
         session.talk(&format!(
             "undo the repair whose journal is in {}: {} becomes what it was before",
             kept.display(),
             store.root().display()
         ));
-        if session.dry_run {
-            session.note("nothing was changed (--dry-run)");
-            return Ok(());
-        }
+    }
+    if session.dry_run {
+        session.note("nothing was changed (--dry-run)");
+        return Ok(());
+    }
+    if session.yes.is_none() {
         ask()?;
     }
     let change = interrupt::Change::begin();

@@ -130,6 +130,7 @@ impl Work<'_> {
             let from = at.saturating_sub(file.base);
             let kept = self.kept.dir().join(format!("commitlog-{at:020}"));
             cleared = copy_tail(&file.path, from, &kept)?;
+            rebuild::sync_dir(self.kept.dir())?;
             self.kept.note(&Deed::Cleared {
                 file: file.path.clone(),
                 at: from,

@@ -16,10 +16,15 @@ use crate::store::rebuild::{self, Guard};
 /// Name of the journal in the directory of what was kept.
 pub(super) const NAME: &str = "journal.jsonl";
 
-/// One deed.
+/// One deed. The paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "kebab-case")]
 pub(super) enum Deed {
+    /// What follows was done to this store.
+    Begun {
+        /// Its root.
+        store: PathBuf,
+    },
     /// A file or directory was moved.
     Moved {
         /// Where it was.
@@ -48,6 +53,8 @@ pub(super) enum Deed {
         /// The file.
         file: PathBuf,
     },
+    /// From here on, the deeds before are being taken back.
+    Undoing,
     /// All is done; the store is like this now.
     Finished {
         /// How it is.
@@ -75,7 +82,24 @@ impl Kept {
             .map_err(io_error("create", &path))?;
         rebuild::sync_dir(&dir)?;
         rebuild::sync_dir(root)?;
-        Ok(Self { dir, journal })
+        let mut kept = Self { dir, journal };
+        kept.note(&Deed::Begun {
+            store: root.to_owned(),
+        })?;
+        Ok(kept)
+    }
+
+    /// To go on with the journal of an earlier run.
+    fn open(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(NAME);
+        let journal = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(io_error("open", &path))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            journal,
+        })
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -150,16 +174,35 @@ pub fn undo(store: &Store, kept: &Path) -> Result<u64, Error> {
             Err(e) => return Err(changed(&format!("{} cannot be read: {e}", path.display()))),
         }
     }
+    let root = std::path::absolute(store.root()).map_err(io_error("find", store.root()))?;
+    match deeds.first() {
+        Some(Deed::Begun { store }) if *store == root => {}
+        Some(Deed::Begun { store }) => {
+            let (store, root) = (store.display(), root.display());
+            return Err(changed(&format!("the repair was one of {store}, not of {root}")));
+        }
+        _ => {
+            return Err(changed(&format!(
+                "{} does not say of which store it is",
+                path.display()
+            )));
+        }
+    }
     if let Some(Deed::Finished { state: then }) = deeds.last()
         && state(&info(store)?) != *then
     {
         return Err(changed(
-            "the store is not as the repair left it: a broker has run on it, or it was undone already",
+            "the store is not as the repair left it: a broker has run on it since",
         ));
     }
+    // A broker may have run on what an unfinished repair left: nothing is written over what it stored.
+    for deed in &deeds {
+        check(deed)?;
+    }
+    Kept::open(kept)?.note(&Deed::Undoing)?;
     let mut undone = 0;
     for deed in deeds.iter().rev() {
-        undone += u64::from(take_back(deed)?);
+        undone += u64::from(take_back(deed, kept)?);
     }
     // What a second attempt would find.
     let done = kept.join("undone.jsonl");
@@ -167,26 +210,49 @@ pub fn undo(store: &Store, kept: &Path) -> Result<u64, Error> {
     Ok(undone)
 }
 
+/// An error when the end of a file that was cleared holds something else than zeros or what it held before.
+fn check(deed: &Deed) -> Result<(), Error> {
+    let Deed::Cleared { file, at, kept } = deed else {
+        return Ok(());
+    };
+    let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
+    let open = File::open(file).map_err(io_error("open", file))?;
+    let len = open.metadata().map_err(io_error("inspect", file))?.len();
+    let end = rebuild::data_end(&open, *at, len).map_err(io_error("read", file))?;
+    let mut there = vec![0; bytes.len()];
+    let read = rebuild::read_at_most(&open, &mut there, *at).map_err(io_error("read", file))?;
+    if end > *at && (there[..read] != bytes[..] || end > *at + bytes.len() as u64) {
+        let file = file.display();
+        return Err(changed(&format!(
+            "{file} has new messages behind {at}: a broker has run on it since"
+        )));
+    }
+    Ok(())
+}
+
 /// True when there was something to take back.
-fn take_back(deed: &Deed) -> Result<bool, Error> {
+fn take_back(deed: &Deed, kept_in: &Path) -> Result<bool, Error> {
     match deed {
-        Deed::Moved { from, to } => {
-            if to.exists() && !from.exists() {
+        Deed::Moved { from, to } => match (from.exists(), to.exists()) {
+            (false, true) => {
                 rename(to, from)?;
                 return Ok(true);
             }
-        }
-        Deed::Cleared { file, at, kept } => {
-            if kept.exists() {
-                let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
-                let out = OpenOptions::new().write(true).open(file);
-                out.and_then(|out| {
-                    out.write_all_at(&bytes, *at)?;
-                    out.sync_data()
-                })
-                .map_err(io_error("write", file))?;
-                return Ok(true);
+            (true, true) => {
+                let (from, to) = (from.display(), to.display());
+                return Err(changed(&format!("{from} is there again, beside {to}")));
             }
+            (_, false) => {}
+        },
+        Deed::Cleared { file, at, kept } => {
+            let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
+            let out = OpenOptions::new().write(true).open(file);
+            out.and_then(|out| {
+                out.write_all_at(&bytes, *at)?;
+                out.sync_data()
+            })
+            .map_err(io_error("write", file))?;
+            return Ok(true);
         }
         Deed::Extended { file, from } => {
             let out = OpenOptions::new().write(true).open(file);
@@ -197,12 +263,13 @@ fn take_back(deed: &Deed) -> Result<bool, Error> {
             .map_err(io_error("shorten", file))?;
             return Ok(true);
         }
-        Deed::Made { file } => match std::fs::remove_file(file) {
-            Ok(()) => return Ok(true),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error("remove", file)(e)),
-        },
-        Deed::Finished { .. } => {}
+        // Kept, since a broker may have written it again.
+        Deed::Made { file } if file.exists() => {
+            let name = file.file_name().unwrap_or_default();
+            rename(file, &kept_in.join("made").join(name))?;
+            return Ok(true);
+        }
+        Deed::Made { .. } | Deed::Begun { .. } | Deed::Undoing | Deed::Finished { .. } => {}
     }
     Ok(false)
 }

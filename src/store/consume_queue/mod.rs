@@ -312,7 +312,7 @@ impl ConsumeQueue {
     }
 
     /// The first entry at or behind `offset` that points to a record, and its offset.
-    fn next_real(&self, mut offset: i64) -> Result<Option<(i64, Entry)>, Error> {
+    pub fn next_real(&self, mut offset: i64) -> Result<Option<(i64, Entry)>, Error> {
         while offset < self.max() {
             if let Some(run) = self.look(offset)? {
                 let mut found = (offset..).zip(consume_queue::entries(run.bytes()));
