@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Prints one JSON line: how many, and percentiles of the time that one took, in microseconds. `visible` measures the
-//! time from the answer of a send to the answer of the held pull that gets the message.
+//! time from the begin of a send to the answer of the held pull that gets the message.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -252,13 +252,13 @@ async fn cold(peer: &Peer, load: &Load) -> Tally {
 /// A held pull on each queue; sends go round the queues.
 async fn visible(peer: &Peer, load: &Load) -> anyhow::Result<Tally> {
     let begun = Instant::now();
-    let acked: Arc<Vec<AtomicU64>> = Arc::new((0..load.queues).map(|_| AtomicU64::new(0)).collect());
+    let begun_at: Arc<Vec<AtomicU64>> = Arc::new((0..load.queues).map(|_| AtomicU64::new(0)).collect());
     let stop = Arc::new(AtomicBool::new(false));
     let mut readers = Vec::new();
     for queue in 0..load.queues {
         let mut offset = max_offset(peer, &load.topic, queue).await?;
         let (peer, topic) = (peer.clone(), load.topic.clone());
-        let (acked, stop) = (acked.clone(), stop.clone());
+        let (begun_at, stop) = (begun_at.clone(), stop.clone());
         readers.push(tokio::spawn(async move {
             let mut tally = Tally::default();
             while !stop.load(Ordering::Relaxed) {
@@ -273,10 +273,10 @@ async fn visible(peer: &Peer, load: &Load) -> anyhow::Result<Tally> {
                 if answer.code == 0 {
                     offset += 1;
                     tally.messages += 1;
-                    // The answer of the send may come after that of the pull.
-                    let since = acked[queue as usize].swap(0, Ordering::Relaxed);
-                    let late = if since == 0 { 0 } else { now.saturating_sub(since) };
-                    tally.micros.push(u32::try_from(late).unwrap_or(u32::MAX));
+                    let since = begun_at[queue as usize].load(Ordering::Relaxed);
+                    tally
+                        .micros
+                        .push(u32::try_from(now.saturating_sub(since)).unwrap_or(u32::MAX));
                 } else if answer.code != 19 && !stop.load(Ordering::Relaxed) {
                     eprintln!("pull refused: {} {:?}", answer.code, answer.remark);
                     tally.failed += 1;
@@ -291,12 +291,11 @@ async fn visible(peer: &Peer, load: &Load) -> anyhow::Result<Tally> {
     for n in 0..load.rate * load.seconds {
         ticks.tick().await;
         let queue = n % load.queues;
+        begun_at[queue as usize].store(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         let answer = peer
             .exchange(send_frame(&load.topic, queue, n, &body), LIMIT)
             .await?;
-        if answer.code == 0 {
-            acked[queue as usize].store(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
-        } else {
+        if answer.code != 0 {
             anyhow::bail!("send refused: {} {:?}", answer.code, answer.remark);
         }
     }

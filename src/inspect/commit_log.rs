@@ -1,20 +1,15 @@
 //! The commit log, walked past its damage.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
-use rustix::fs::SeekFrom;
 
 use super::Error;
 use crate::protocol::message::{BLANK_LEN, Fault, MAGIC_BLANK, MessageView, Peek, peek};
 use crate::store::cursor::{DamageKind, Found, MessageCursor, Record};
-use crate::store::segments::{self, LogBytes, SegmentFile, Segments};
-
-/// Bytes looked through at once behind damage.
-const PIECE: usize = 1024 * 1024;
+use crate::store::segments::{self, LogBytes, Pieces, SegmentFile, Segments};
 
 /// Bytes behind the last whole record that a running broker may be writing.
 const MOST_IN_WRITING: u64 = 8 * 1024 * 1024;
@@ -308,25 +303,11 @@ impl Log {
     }
 
     fn look_in(&self, file: &SegmentFile, from: u64, data_end: &mut u64) -> Option<u64> {
-        const OVERLAP: u64 = BLANK_LEN as u64 - 1;
         let handle = File::open(&file.path).ok()?;
-        // Pages that were read ahead would count as data, and lead on through the whole file.
-        let _ = rustix::fs::fadvise(&handle, 0, None, rustix::fs::Advice::Random);
-        let mut piece = vec![0; PIECE];
-        let mut at = from.saturating_sub(file.base);
-        while at < file.len {
-            // Space that was never written is not read. A length word may begin in it, with zeros.
-            match rustix::fs::seek(&handle, SeekFrom::Data(at)) {
-                Ok(data) => at = at.max(data.saturating_sub(OVERLAP)),
-                Err(rustix::io::Errno::NXIO) => return None,
-                Err(_) => {}
-            }
-            let want = PIECE.min(usize::try_from(file.len - at).unwrap_or(PIECE));
-            let read = handle.read_at(&mut piece[..want], at).unwrap_or(0);
-            if read == 0 {
-                return None;
-            }
-            let bytes = &piece[..read];
+        // A length word may begin in a hole, with zeros.
+        let mut pieces =
+            Pieces::of_tail(&handle, from.saturating_sub(file.base), file.len).overlapping(BLANK_LEN - 1);
+        while let Ok(Some((at, bytes))) = pieces.read() {
             if let Some(last) = segments::last_nonzero(bytes) {
                 *data_end = (*data_end).max(file.base + at + last as u64 + 1);
             }
@@ -337,12 +318,6 @@ impl Log {
             if found.is_some() {
                 return found;
             }
-            let read = read as u64;
-            at += if at + read < file.len && read > OVERLAP {
-                read - OVERLAP
-            } else {
-                read
-            };
         }
         None
     }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::commit_log::{Log, usual_size};
@@ -17,7 +16,7 @@ use crate::store::cursor::{DamageKind, Record};
 use crate::store::format::timer_check::{self, TimerCheck};
 use crate::store::format::timer_log::{self, BLANK_LEN, Found, Unit};
 use crate::store::format::timer_wheel::{self, FILE_LEN, NO_POSITION, SLOTS, Slot};
-use crate::store::segments::{self, LogBytes, SegmentFile, Segments};
+use crate::store::segments::{self, LogBytes, Pieces, SegmentFile, Segments};
 
 /// Topic of the records that wait in the wheel.
 pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
@@ -25,8 +24,6 @@ pub const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 const USUAL_PRECISION_MS: i64 = 1000;
 /// Bytes of the timer log read at once.
 const READ_AHEAD: usize = 4096;
-/// Bytes of the wheel read at once.
-const PIECE: u64 = 1024 * 1024;
 /// Most units of one slot that are followed.
 const MOST_UNITS: u64 = 10_000_000;
 
@@ -242,28 +239,14 @@ impl Timer {
         let Some((path, file, len)) = &self.wheel else {
             return Ok(true);
         };
-        let end = (to * LEN).min(*len);
-        let mut at = from * LEN;
-        let mut piece = vec![0; PIECE as usize];
-        while at < end {
-            // Most of a wheel was never written.
-            match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
-                Ok(data) => at = at.max(data - data % LEN),
-                Err(rustix::io::Errno::NXIO) => break,
-                Err(_) => {}
-            }
-            if at >= end {
-                break;
-            }
-            let want = usize::try_from((end - at).min(PIECE)).unwrap_or(0);
-            let bytes = &mut piece[..want];
-            file.read_exact_at(bytes, at).map_err(io_error("read", path))?;
+        // Most of a wheel was never written.
+        let mut pieces = Pieces::of(file, from * LEN, (to * LEN).min(*len)).in_units_of(timer_wheel::LEN);
+        while let Some((at, bytes)) = pieces.read().map_err(io_error("read", path))? {
             for (n, view) in timer_wheel::slots(bytes).enumerate() {
                 if !view.is_unused() && view.time() > 0 && !each(at / LEN + n as u64, view.to_slot()) {
                     return Ok(false);
                 }
             }
-            at += want as u64;
         }
         Ok(true)
     }

@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::Error;
@@ -95,29 +96,100 @@ pub fn zero_tail(file: &File, at: u64, end: u64) -> io::Result<u64> {
 
 /// Behind the last byte of `at..end` that is not zero, or `at`. Reads only where the file has data.
 pub fn data_end(file: &File, at: u64, end: u64) -> io::Result<u64> {
-    // Pages that were read ahead would count as data, and lead on through the whole file.
-    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     let mut reached = at;
-    let mut piece = vec![0; PIECE];
-    let mut next = at;
-    while next < end {
-        let data = match rustix::fs::seek(file, SeekFrom::Data(next)) {
-            Ok(data) if data < end => data,
-            Ok(_) | Err(Errno::NXIO) => break,
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => next,
-            Err(e) => return Err(e.into()),
-        };
-        let len = PIECE.min(usize::try_from(end - data).unwrap_or(PIECE));
-        let len = read_at_most(file, &mut piece[..len], data)?;
-        if len == 0 {
-            break;
+    let mut pieces = Pieces::of_tail(file, at, end);
+    while let Some((at, piece)) = pieces.read()? {
+        if let Some(last) = last_nonzero(piece) {
+            reached = at + last as u64 + 1;
         }
-        if let Some(last) = last_nonzero(&piece[..len]) {
-            reached = data + last as u64 + 1;
-        }
-        next = data + len as u64;
     }
     Ok(reached)
+}
+
+/// The parts of a file that hold data, piece by piece; holes, which were never written, are passed over.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    file: &'a File,
+    at: u64,
+    end: u64,
+    unit: u64,
+    overlap: u64,
+    piece: Vec<u8>,
+}
+
+impl<'a> Pieces<'a> {
+    /// Most bytes of a piece.
+    const LEN: usize = 256 * 1024;
+
+    /// Pieces of `at..end`.
+    pub fn of(file: &'a File, at: u64, end: u64) -> Self {
+        Self {
+            file,
+            at,
+            end,
+            unit: 1,
+            overlap: 0,
+            piece: vec![0; Self::LEN],
+        }
+    }
+
+    /// Pieces of `at..end`, most of which was probably never written.
+    ///
+    /// Pages of a hole that somebody read, or that were read ahead, count as data; each leads on to the next, through
+    /// the whole file. So clean pages are dropped first (dirty ones stay), and nothing is read ahead afterwards.
+    pub fn of_tail(file: &'a File, at: u64, end: u64) -> Self {
+        let len = NonZeroU64::new(end.saturating_sub(at));
+        // Advice: without it this is slower, and as right.
+        let _ = rustix::fs::fadvise(file, at, len, Advice::DontNeed);
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+        Self::of(file, at, end)
+    }
+
+    /// Each piece begins at a multiple of `unit` bytes, and ends at one unless the range does not.
+    pub fn in_units_of(mut self, unit: usize) -> Self {
+        self.unit = unit as u64;
+        self
+    }
+
+    /// Each piece begins `overlap` bytes before new data.
+    pub fn overlapping(mut self, overlap: usize) -> Self {
+        self.overlap = overlap as u64;
+        self
+    }
+
+    /// The next piece with its place in the file.
+    pub fn read(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let data = match rustix::fs::seek(self.file, SeekFrom::Data(self.at)) {
+            Ok(data) if data < self.end => data,
+            Ok(_) | Err(Errno::NXIO) => return Ok(None),
+            // The file system does not tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => self.at,
+            Err(e) => return Err(e.into()),
+        };
+        let begin = if data > self.at {
+            let begin = data.saturating_sub(self.overlap);
+            (begin - begin % self.unit).max(self.at)
+        } else {
+            self.at
+        };
+        let most = Self::LEN - Self::LEN % usize::try_from(self.unit).unwrap_or(1);
+        let len = most.min(usize::try_from(self.end - begin).unwrap_or(most));
+        let len = read_at_most(self.file, &mut self.piece[..len], begin)?;
+        if len == 0 {
+            self.at = self.end;
+            return Ok(None);
+        }
+        let reached = begin + len as u64;
+        self.at = if reached < self.end && len as u64 > self.overlap {
+            reached - self.overlap
+        } else {
+            reached
+        };
+        Ok(Some((begin, &self.piece[..len])))
+    }
 }
 
 /// Reads `len` bytes, fewer where the file ends.

@@ -205,11 +205,10 @@ pub fn flush_queues(shared: &Shared, least: u64, all: bool) -> Result<(), Error>
     let mut dirty = shared.queues.all();
     dirty.retain(|queue| queue.dirty_bytes() > 0);
     let all = all || dirty.len() <= FEW_QUEUES;
-    for queue in dirty {
-        if all || queue.dirty_bytes() >= least {
-            queue.flush()?;
-        }
+    if !all {
+        dirty.retain(|queue| queue.dirty_bytes() >= least);
     }
+    shared.queues.flush(&dirty)?;
     if all {
         shared
             .checkpoint

@@ -1,16 +1,20 @@
 //! All consume queues of a store, by topic and number.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Error;
 use super::consume_queue::{ConsumeQueue, Recovered};
+use super::disk::io_error;
 use super::reader::{QueueName, queue_dir};
 
 /// Maps of queue segments that a store keeps at most; the system's limit is usually 65,530 for a process.
 const MOST_MAPS: usize = 16_384;
+/// From so many dirty queues on the file system is flushed instead of each file.
+const MANY_FLUSHED: usize = 128;
 
 /// Counts the mapped queue segments of a store.
 #[derive(Debug, Default)]
@@ -125,6 +129,22 @@ impl ConsumeQueues {
             .flatten()
             .map(|(_, queue)| Arc::clone(queue))
             .collect()
+    }
+
+    /// Flushes queues: one after the other, or all of the file system at once when they are many, since each file by
+    /// itself costs a commit of the file system's journal (ten thousand took three minutes).
+    pub fn flush(&self, dirty: &[Arc<ConsumeQueue>]) -> Result<(), Error> {
+        if dirty.len() < MANY_FLUSHED {
+            return dirty.iter().try_for_each(|queue| queue.flush());
+        }
+        let begun: Vec<_> = dirty.iter().map(|queue| queue.begin_flush()).collect();
+        let done = File::open(&self.dir)
+            .and_then(|dir| Ok(rustix::fs::syncfs(&dir)?))
+            .map_err(io_error("flush", &self.dir));
+        for (queue, flushing) in dirty.iter().zip(&begun) {
+            queue.end_flush(flushing, done.is_ok());
+        }
+        done
     }
 
     /// Topics that have queues.

@@ -174,8 +174,9 @@ impl Rebuild {
     /// Brings everything to the disk.
     pub fn finish(mut self) -> Result<Made, Error> {
         let mut made = Made::default();
-        for queue in self.queues.all() {
-            queue.flush()?;
+        let queues = self.queues.all();
+        self.queues.flush(&queues)?;
+        for queue in queues {
             queue.let_go(true);
             made.queues.push((queue.name().clone(), queue.max()));
         }

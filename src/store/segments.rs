@@ -15,7 +15,7 @@ use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 
 use super::Error;
 use super::disk::{self, io_error};
-pub use super::disk::{last_nonzero, read_at_most};
+pub use super::disk::{Pieces, last_nonzero, read_at_most};
 use super::format::file_name;
 
 /// Bytes that look like one long file, of which the front may be gone.

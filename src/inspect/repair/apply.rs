@@ -18,9 +18,7 @@ use crate::store::format::checkpoint::Checkpoint;
 use crate::store::format::index::Shape;
 use crate::store::reader::QueueName;
 use crate::store::rebuild::{self, Guard, Made, Parts, Rebuild};
-
-/// Bytes copied at once.
-const PIECE: usize = 1024 * 1024;
+use crate::store::segments::{Pieces, last_nonzero};
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,28 +301,14 @@ fn copy_tail(path: &Path, from: u64, to: &Path) -> Result<u64, Error> {
     let file = File::open(path).map_err(io_error("open", path))?;
     let len = file.metadata().map_err(io_error("inspect", path))?.len();
     let out = File::create_new(to).map_err(io_error("create", to))?;
-    let mut piece = vec![0; PIECE];
-    let (mut at, mut end) = (from, from);
-    while at < len {
-        // Space that was never written holds nothing to keep.
-        match rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
-            Ok(data) => at = at.max(data),
-            Err(rustix::io::Errno::NXIO) => break,
-            Err(_) => {}
-        }
-        let want = usize::try_from(len - at).unwrap_or(PIECE).min(PIECE);
-        let read = file
-            .read_at(&mut piece[..want], at)
-            .map_err(io_error("read", path))?;
-        if read == 0 {
-            break;
-        }
-        if let Some(last) = piece[..read].iter().rposition(|&b| b != 0) {
+    let mut end = from;
+    let mut pieces = Pieces::of_tail(&file, from, len);
+    while let Some((at, piece)) = pieces.read().map_err(io_error("read", path))? {
+        if let Some(last) = last_nonzero(piece) {
             end = at + last as u64 + 1;
             out.write_all_at(&piece[..=last], at - from)
                 .map_err(io_error("write", to))?;
         }
-        at += read as u64;
     }
     out.sync_all().map_err(io_error("flush", to))?;
     Ok(end - from)

@@ -2,21 +2,16 @@
 
 use std::fs::File;
 
-use rustix::fs::SeekFrom;
-use rustix::io::Errno;
-
 use super::log::Matched;
 use super::{Depth, Finding, Pass, Severity, Stop};
 use crate::inspect::commit_log::Log;
 use crate::inspect::consume_queue::{Check, Queue, QueueKind, QueueStep};
 use crate::inspect::info::QueueInfo;
 use crate::inspect::io_error;
-use crate::store::segments;
+use crate::store::segments::Pieces;
 
 /// Bytes of the log read at once for an entry.
 const READ_AHEAD: usize = 16 * 1024;
-/// Bytes of a queue file read at once behind its last entry.
-const PIECE: usize = 64 * 1024;
 
 /// Entries one after the other with the same thing wrong.
 struct Run {
@@ -235,25 +230,15 @@ fn behind_end(pass: &mut Pass<'_>, queue: &Queue, info: &QueueInfo) -> Result<()
 fn written_behind(queue: &Queue, end: u64) -> Result<Option<u64>, Stop> {
     let len = queue.kind.entry_len() as u64;
     let begin = end.saturating_mul(len);
-    let mut piece = vec![0; PIECE];
     for file in queue
         .files()
         .filter(|file| file.base.saturating_add(file.len) > begin)
     {
         let failed = |e| io_error("read", &file.path)(e);
         let handle = File::open(&file.path).map_err(failed)?;
-        let mut at = begin.saturating_sub(file.base);
-        while at < file.len {
-            match rustix::fs::seek(&handle, SeekFrom::Data(at)) {
-                Ok(data) => at = data,
-                Err(Errno::NXIO) => break,
-                Err(_) => {}
-            }
-            let read = segments::read_at_most(&handle, &mut piece, at).map_err(failed)?;
-            if read == 0 {
-                break;
-            }
-            if let Some(first) = piece[..read].iter().position(|&b| b != 0) {
+        let mut pieces = Pieces::of_tail(&handle, begin.saturating_sub(file.base), file.len);
+        while let Some((at, piece)) = pieces.read().map_err(failed)? {
+            if let Some(first) = piece.iter().position(|&b| b != 0) {
                 let index = ((file.base + at + first as u64) / len).max(end);
                 let found = match queue.walk(index, None, 0).next() {
                     Some(QueueStep::Entry(row)) => Some(row.index),
@@ -262,7 +247,6 @@ fn written_behind(queue: &Queue, end: u64) -> Result<Option<u64>, Stop> {
                 };
                 return Ok(found.filter(|&found| found > end));
             }
-            at += read as u64;
         }
     }
     Ok(None)

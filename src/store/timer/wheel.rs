@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::Error;
-use super::super::disk::{self, io_error};
+use super::super::disk::{Pieces, io_error};
 use super::super::format::timer_wheel::{self, FILE_LEN, LEN, NO_POSITION, SLOTS, Slot};
-
-/// Bytes read at once.
-const PIECE: usize = 1024 * 1024;
 
 /// The wheel.
 #[derive(Debug)]
@@ -73,26 +70,14 @@ impl Wheel {
 
     /// Calls `each` with number and content of every slot that was used and belongs where it is.
     fn each(&self, mut each: impl FnMut(u64, Slot)) -> Result<(), Error> {
-        let mut piece = vec![0; PIECE];
-        let mut at = 0;
-        while at < FILE_LEN {
-            // A wheel is mostly a hole.
-            at = match rustix::fs::seek(&*self.file, rustix::fs::SeekFrom::Data(at)) {
-                Ok(data) => data - data % LEN as u64,
-                Err(rustix::io::Errno::NXIO) => break,
-                Err(_) => at,
-            };
-            let read =
-                disk::read_at_most(&self.file, &mut piece, at).map_err(io_error("read", &self.path))?;
-            for (number, view) in (at / LEN as u64..).zip(timer_wheel::slots(&piece[..read])) {
+        // A wheel is mostly a hole.
+        let mut pieces = Pieces::of(&self.file, 0, FILE_LEN).in_units_of(LEN);
+        while let Some((at, piece)) = pieces.read().map_err(io_error("read", &self.path))? {
+            for (number, view) in (at / LEN as u64..).zip(timer_wheel::slots(piece)) {
                 if !view.is_unused() && view.time() >= 0 && view.time() as u64 % SLOTS == number {
                     each(number, view.to_slot());
                 }
             }
-            if read < LEN {
-                break;
-            }
-            at += (read - read % LEN) as u64;
         }
         Ok(())
     }

@@ -163,10 +163,10 @@ async fn no_console_asks_more_than_its_budget_or_off_the_read_list() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_reachable_is_said_with_the_time_of_the_next_try() {
-    // A port that was free a moment ago and is closed now.
-    let closed = Fake::broker(0, false).await;
-    let addr = closed.addr.to_string();
-    closed.stop().await;
+    // Bound and not listening: refused, and nobody else gets the port meanwhile.
+    let bound = tokio::net::TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let addr = bound.local_addr().unwrap().to_string();
     let mut console = Console::start(client(vec![addr.clone()]), Duration::from_secs(1));
     console
         .until(Duration::from_secs(5), |_, update| {
