@@ -15,6 +15,8 @@ use crate::replace;
 
 /// Step of whatever reads or writes a file piece by piece.
 const PIECE: usize = 64 * 1024;
+/// Size of a page; where pages are larger, more of a hole is read.
+const PAGE: u64 = 4096;
 
 /// Turns a system error into [`Error::Io`].
 pub fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -110,6 +112,7 @@ pub fn data_end(file: &File, at: u64, end: u64) -> io::Result<u64> {
 #[derive(Debug)]
 pub struct Pieces<'a> {
     file: &'a File,
+    begin: u64,
     at: u64,
     end: u64,
     unit: u64,
@@ -119,17 +122,18 @@ pub struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// Most bytes of a piece.
-    const LEN: usize = 256 * 1024;
+    const LEN: u64 = 256 * 1024;
 
     /// Pieces of `at..end`.
     pub fn of(file: &'a File, at: u64, end: u64) -> Self {
         Self {
             file,
+            begin: at,
             at,
             end,
             unit: 1,
             overlap: 0,
-            piece: vec![0; Self::LEN],
+            piece: Vec::new(),
         }
     }
 
@@ -145,7 +149,7 @@ impl<'a> Pieces<'a> {
         Self::of(file, at, end)
     }
 
-    /// Each piece begins at a multiple of `unit` bytes, and ends at one unless the range does not.
+    /// Each piece begins at a multiple of `unit` bytes, a divisor of a page, and ends at one unless the range does not.
     pub fn in_units_of(mut self, unit: usize) -> Self {
         self.unit = unit as u64;
         self
@@ -169,26 +173,15 @@ impl<'a> Pieces<'a> {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => self.at,
             Err(e) => return Err(e.into()),
         };
-        let begin = if data > self.at {
-            let begin = data.saturating_sub(self.overlap);
-            (begin - begin % self.unit).max(self.at)
-        } else {
-            self.at
-        };
-        let most = Self::LEN - Self::LEN % usize::try_from(self.unit).unwrap_or(1);
-        let len = most.min(usize::try_from(self.end - begin).unwrap_or(most));
-        let len = read_at_most(self.file, &mut self.piece[..len], begin)?;
-        if len == 0 {
-            self.at = self.end;
-            return Ok(None);
-        }
-        let reached = begin + len as u64;
-        self.at = if reached < self.end && len as u64 > self.overlap {
-            reached - self.overlap
-        } else {
-            reached
-        };
-        Ok(Some((begin, &self.piece[..len])))
+        let begin = data.saturating_sub(self.overlap);
+        let begin = (begin - begin % self.unit).max(self.begin);
+        // Ends with a page: the rest of a page that was read would count as data.
+        let end = (begin + Self::LEN) / self.unit.max(PAGE) * self.unit.max(PAGE);
+        let len = usize::try_from(end.min(self.end) - begin).unwrap_or(0);
+        self.piece.resize(len, 0);
+        let len = read_at_most(self.file, &mut self.piece, begin)?;
+        self.at = if len == 0 { self.end } else { begin + len as u64 };
+        Ok((len > 0).then(|| (begin, &self.piece[..len])))
     }
 }
 
@@ -325,5 +318,60 @@ mod tests {
         let usage = usage(Path::new("/no/such/directory")).unwrap();
         assert!(usage.total > 0 && (0.0..=1.0).contains(&usage.ratio));
         assert!(ram_bytes() > 1 << 20);
+    }
+
+    #[test]
+    fn a_reserved_tail_is_not_read_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let len = 64 * 1024 * 1024;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(dir.path().join("f"))
+            .unwrap();
+        reserve(&file, 0, len).unwrap();
+        file.write_all_at(b"0123456789", 1_000_003).unwrap();
+        file.sync_all().unwrap();
+        for (begin, end) in [(0, 1_000_013), (1_000_005, 1_000_013), (1_000_013, 1_000_013)] {
+            // Whoever read it before, with what is read ahead.
+            read_at_most(&file, &mut vec![0; 1 << 20], begin).unwrap();
+            assert_eq!(data_end(&file, begin, len).unwrap(), end);
+            let mut pieces = Pieces::of_tail(&file, begin, len).overlapping(7);
+            let mut read = 0;
+            while let Some((_, piece)) = pieces.read().unwrap() {
+                read += piece.len();
+            }
+            assert!(read <= 2 << 20, "{read} bytes were read from {begin} on");
+        }
+    }
+
+    #[test]
+    fn pieces_cover_the_data_with_their_overlap() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(dir.path().join("f"))
+            .unwrap();
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8 + 1).collect();
+        file.write_all_at(&bytes, 5_000_000).unwrap();
+        file.set_len(20_000_000).unwrap();
+        let mut pieces = Pieces::of(&file, 0, 20_000_000).overlapping(7);
+        let mut reached = None;
+        while let Some((at, piece)) = pieces.read().unwrap() {
+            if let Some(reached) = reached {
+                assert_eq!(at, reached - 7);
+            } else {
+                assert!(at <= 5_000_000);
+            }
+            for (at, byte) in (at..).zip(piece) {
+                let want = at.checked_sub(5_000_000).and_then(|n| bytes.get(n as usize));
+                assert_eq!(byte, want.unwrap_or(&0), "at {at}");
+            }
+            reached = Some(at + piece.len() as u64);
+        }
+        assert!(reached.unwrap() >= 6_000_000);
     }
 }
