@@ -48,6 +48,7 @@ mod stopped;
 pub mod tables;
 pub mod timer;
 mod wake;
+mod warm;
 
 pub use answer::{
     AppendError, Appended, Boundary, Durability, Entries, GetStatus, Got, Queried, QueueEntry, StoreFigures,

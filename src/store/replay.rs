@@ -14,6 +14,7 @@ use super::cursor::{DamageKind, Found, MessageCursor};
 use super::index::IndexFile;
 use super::salvage::{next_record, record_of, resume};
 use super::segments::{LogBytes, Segments};
+use super::warm::{self, Walking};
 use crate::protocol::message::MessageView;
 use crate::protocol::model::SysFlag;
 
@@ -208,6 +209,12 @@ impl<'a> Replay<'a> {
     /// Walks the log from `start` on and replays every whole record. Ends at the first damage of the last segment;
     /// damage in an earlier one is passed over.
     pub fn walk(&mut self, start: u64, check_body: bool) -> Result<Walked, Error> {
+        warm::ahead_of(self.log, start, |walking| {
+            self.walk_on(start, check_body, walking)
+        })
+    }
+
+    fn walk_on(&mut self, start: u64, check_body: bool, walking: &Walking) -> Result<Walked, Error> {
         let mut walked = Walked {
             end: start,
             ..Walked::default()
@@ -220,6 +227,7 @@ impl<'a> Replay<'a> {
                     let Ok(view) = record.view() else { break };
                     self.record(&view, Pass::Walk)?;
                     walked.end = record.end();
+                    walking.reached(walked.end);
                     walked.last = Some((record.at, view.store_timestamp()));
                 }
                 Ok(Found::Filler { at, len }) => {
@@ -258,9 +266,14 @@ impl<'a> Replay<'a> {
 
     /// Replays the records of `from..to`, stepping over damage.
     pub fn sweep(&mut self, from: u64, to: u64, pass: Pass) -> Result<(), Error> {
+        warm::ahead_of(self.log, from, |walking| self.sweep_on(from, to, pass, walking))
+    }
+
+    fn sweep_on(&mut self, from: u64, to: u64, pass: Pass, walking: &Walking) -> Result<(), Error> {
         let segments = self.log;
         let mut cursor = MessageCursor::new(segments, from.max(segments.start())).check_body(false);
         while cursor.position() < to && self.stuck_at.is_none() {
+            walking.reached(cursor.position());
             match cursor.next() {
                 Some(Ok(Found::Message(record))) => {
                     if let Ok(view) = record.view() {

@@ -362,6 +362,11 @@ const READ_AHEAD: usize = 256 * 1024;
 const MOST_READ: usize = 8 * 1024 * 1024;
 
 impl Segments {
+    /// Files below are mapped, not read.
+    pub fn mapped_end(&self) -> u64 {
+        self.read_from.min(self.end())
+    }
+
     /// Over the files of a directory, each of `size` bytes. With `live`, another process may be writing to the last
     /// two files, so those are read instead of mapped.
     pub fn new(files: Vec<SegmentFile>, size: u64, live: bool) -> Self {
