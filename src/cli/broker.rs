@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::cluster::{failure, look};
+use super::drain::{self, DrainArgs, UndrainArgs};
 use super::exit::{self, Failure};
 use super::output::{Cell, Detail, Listing, col, wide};
 use super::scope::ScopeArgs;
@@ -44,6 +45,10 @@ pub enum Command {
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
         changes: Vec<(String, String)>,
     },
+    /// Take a broker out of service: producers leave it, what it holds is consumed, then it may stop
+    Drain(DrainArgs),
+    /// Let producers back on a drained broker
+    Undrain(UndrainArgs),
 }
 
 /// `k=v`
@@ -61,6 +66,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Describe { broker } => describe(session, broker).await,
         Command::GetConfig { broker, keys } => get_config(session, broker, &keys).await,
         Command::SetConfig { broker, changes } => set_config(session, broker, changes).await,
+        Command::Drain(args) => drain::drain(session, args).await,
+        Command::Undrain(args) => drain::undrain(session, args).await,
     }
 }
 

@@ -48,6 +48,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "broker drain",
+        &[
+            "rmq broker drain broker-b",
+            "rmq broker drain broker-b --deadline 2h --ignore-delayed --yes",
+        ],
+    ),
+    ("broker undrain", &["rmq broker undrain broker-b"]),
+    (
         "namesrv list",
         &["rmq namesrv list -n '10.0.0.1:9876;10.0.0.2:9876'"],
     ),
@@ -73,6 +81,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq topic update OrderEvents --perm 6",
             "rmq topic update OrderEvents --perm -W --broker broker-a",
             "rmq topic update OrderEvents --read-queues 16 --write-queues 16 --yes",
+        ],
+    ),
+    (
+        "topic scale",
+        &[
+            "rmq topic scale OrderEvents --to 16",
+            "rmq topic scale OrderEvents --to 8 --deadline 2h --ignore-group CG_OLD",
+            "rmq topic scale OrderEvents --resume",
+            "rmq topic scale OrderEvents --undo",
         ],
     ),
     (
@@ -106,6 +123,57 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq group lag CG_ORDERS",
             "rmq group lag --sort-by lag:desc",
             "rmq group lag CG_ORDERS --fail-over 1000 --quiet",
+            "rmq group lag CG_ORDERS --by client",
+            "rmq group lag --all -o prometheus",
+        ],
+    ),
+    (
+        "group reset",
+        &[
+            "rmq group reset CG_ORDERS --topic OrderEvents --to '2h ago'",
+            "rmq group reset CG_ORDERS --topic OrderEvents --to earliest --execute",
+            "rmq group reset CG_ORDERS --topic OrderEvents --queue broker-a/3=1500 --execute",
+            "rmq group reset CG_ORDERS --topic OrderEvents --shift -100 --execute --yes=CG_ORDERS",
+        ],
+    ),
+    (
+        "group skip",
+        &["rmq group skip CG_ORDERS --topic OrderEvents --execute"],
+    ),
+    (
+        "group clone-offsets",
+        &["rmq group clone-offsets CG_ORDERS CG_ORDERS_V2 --topic OrderEvents"],
+    ),
+    (
+        "offset get",
+        &[
+            "rmq offset get CG_ORDERS",
+            "rmq offset get CG_ORDERS --topic OrderEvents -o json",
+        ],
+    ),
+    (
+        "offset set",
+        &["rmq offset set CG_ORDERS broker-a/0=0 broker-a/1=15 --topic OrderEvents"],
+    ),
+    (
+        "offset export",
+        &[
+            "rmq offset export --out offsets.json",
+            "rmq offset export CG_ORDERS --topic OrderEvents",
+        ],
+    ),
+    (
+        "offset import",
+        &[
+            "rmq offset import offsets.json --group CG_ORDERS",
+            "rmq offset import offsets.json --by-time --cluster Other --yes",
+        ],
+    ),
+    (
+        "offset diff",
+        &[
+            "rmq offset diff offsets.json",
+            "rmq offset diff before.json after.json",
         ],
     ),
     ("group clients", &["rmq group clients CG_ORDERS"]),

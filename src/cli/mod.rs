@@ -9,11 +9,17 @@ mod config;
 mod context;
 mod dashboard;
 mod docs;
+mod drain;
 mod examples;
 pub mod exit;
 mod group;
+mod lag;
 mod message;
+mod metrics;
+mod offsets;
 pub mod output;
+mod reset;
+mod scale;
 mod scope;
 pub mod serve;
 mod session;
@@ -67,6 +73,9 @@ enum Command {
     /// Consumer groups
     #[command(subcommand, visible_aliases = ["groups", "g"])]
     Group(group::Command),
+    /// Committed offsets of groups
+    #[command(subcommand, visible_alias = "offsets")]
+    Offset(offsets::Command),
     /// Messages
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
     Message(message::Command),
@@ -189,6 +198,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
         Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
         Command::Group(command) => ask(&global, async |session| group::run(session, command).await),
+        Command::Offset(command) => ask(&global, async |session| offsets::run(session, command).await),
         Command::Message(command) => ask(&global, async |session| message::run(session, command).await),
     }
 }

@@ -27,6 +27,8 @@ pub enum Format {
     Csv,
     /// Bare names, one a line
     Name,
+    /// Numbers as metrics in Prometheus text, texts as their labels
+    Prometheus,
 }
 
 /// One value of a row.
@@ -120,7 +122,7 @@ impl Cell {
         )
     }
 
-    fn number(&self) -> Option<f64> {
+    pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Int(v) | Self::Time(v) | Self::Span(v) => Some(*v as f64),
             Self::Float(v) | Self::Ratio(v) => Some(*v),
@@ -147,7 +149,7 @@ impl Cell {
     }
 
     /// For a program that reads text: full precision, no units.
-    fn raw(&self) -> String {
+    pub(super) fn raw(&self) -> String {
         match self {
             Self::Unknown => String::new(),
             Self::Text(v) => v.clone(),
@@ -490,6 +492,7 @@ impl Printer {
                     last = Some(name);
                 }
             }
+            Format::Prometheus => super::metrics::write(&listing, out)?,
         }
         Ok(())
     }
@@ -547,6 +550,16 @@ impl Printer {
                 if let Some((_, cell)) = detail.fields.first() {
                     writeln!(out, "{}", cell.raw())?;
                 }
+            }
+            Format::Prometheus => {
+                let mut listing = Listing {
+                    kind: detail.kind,
+                    ..Listing::default()
+                };
+                let (keys, cells): (Vec<_>, Vec<_>) = detail.fields.into_iter().unzip();
+                listing.columns = keys.into_iter().map(col).collect();
+                listing.push(cells);
+                super::metrics::write(&listing, out)?;
             }
         }
         Ok(())

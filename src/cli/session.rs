@@ -41,7 +41,7 @@ pub struct Global {
     /// Configuration file [default: ~/.config/rmq/config.toml, then /etc/rmq/config.toml]
     #[arg(long, global = true, env = "RMQ_CONFIG", value_name = "FILE", hide_env = true)]
     pub config: Option<PathBuf>,
-    /// Output form: table, wide, json, jsonl, csv, name
+    /// Output form: table, wide, json, jsonl, csv, name, prometheus
     #[arg(
         short,
         long,
@@ -231,6 +231,13 @@ impl Session {
     /// A sentence on stderr for a person; a program that reads JSON or CSV gets the same from the data.
     pub fn note(&self, text: &str) {
         if !self.quiet && self.is_table() {
+            self.talk(text);
+        }
+    }
+
+    /// A line of progress on stderr, in every form of output.
+    pub fn progress(&self, text: &str) {
+        if !self.quiet {
             self.talk(text);
         }
     }

@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::exit::{self, Failure};
 use super::output::{Cell, Format, Listing, col, wide};
+use super::scale::{self, ScaleArgs};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::topic_change::{self, CreateArgs, DeleteArgs, UpdateArgs};
@@ -43,6 +44,8 @@ pub enum Command {
     Update(UpdateArgs),
     /// Delete a topic on its brokers and name servers
     Delete(DeleteArgs),
+    /// Change the number of queues without losing or stranding a message, up or down
+    Scale(ScaleArgs),
     /// Show where a topic's queues are
     Route {
         /// Topic name
@@ -80,6 +83,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Create(args) => topic_change::create(session, args).await,
         Command::Update(args) => topic_change::update(session, args).await,
         Command::Delete(args) => topic_change::delete(session, args).await,
+        Command::Scale(args) => scale::run(session, args).await,
         Command::Route { name, each_namesrv } => route(session, &name, each_namesrv).await,
         Command::Status {
             name,

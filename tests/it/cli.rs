@@ -71,6 +71,11 @@ impl Cluster {
         Rmq::new(&self.addr.to_string(), self.dir.path())
     }
 
+    /// A path in the cluster's directory.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
     pub async fn stop(mut self) {
         for broker in &self.brokers {
             broker.stop().await.unwrap();
@@ -126,6 +131,11 @@ impl Rmq {
             name_server: name_server.to_owned(),
             home: home.to_owned(),
         }
+    }
+
+    /// Where it keeps its state.
+    pub fn state(&self) -> std::path::PathBuf {
+        self.home.join(".local/state/rmq")
     }
 
     pub fn command(&self, args: &[&str]) -> Command {

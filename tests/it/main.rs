@@ -5,6 +5,7 @@
 
 mod broker;
 mod cli;
+mod flows;
 mod inspect;
 mod inspect_cli;
 mod inspect_verify;

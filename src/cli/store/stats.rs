@@ -132,7 +132,7 @@ fn print(session: &Session, args: &StatsArgs, stats: &Stats, every_ms: i64) -> R
             }
             return rows.finish(&serde_json::Map::new(), "");
         }
-        Format::Table | Format::Wide | Format::Json | Format::Name => {}
+        Format::Table | Format::Wide | Format::Json | Format::Name | Format::Prometheus => {}
     }
     let mut by_cell = Listing::new("StoreStatsList", CELLS);
     by_cell.ordered = true;

@@ -1,0 +1,543 @@
+//! `rmq broker drain|undrain`.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::session::Session;
+use super::{quoted, time};
+use crate::client::drain::{Calm, Drain, Look, Next, Observer, PERMISSION, Settings, Survey, permission};
+use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
+use crate::protocol::model::Perm;
+
+/// Pause between two lines of progress.
+const TELL: Duration = Duration::from_secs(5);
+
+/// `rmq broker drain`
+#[derive(Debug, Clone, Args)]
+pub struct DrainArgs {
+    /// Broker name or HOST:PORT of a master
+    broker: BrokerSelector,
+    /// How producers are sent away
+    #[arg(long, value_name = "METHOD", default_value = "permission")]
+    method: Method,
+    /// How long no message may come
+    #[arg(long = "quiet-time", value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
+    quiet_time: Duration,
+    /// End of all waiting; exit code 8
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = time::parse_duration)]
+    deadline: Duration,
+    /// This topic may have no writable broker left; repeatable
+    #[arg(long, value_name = "TOPIC")]
+    allow_unwritable: Vec<String>,
+    /// Wait until the broker's own writes end as well
+    #[arg(long)]
+    include_system: bool,
+    /// Do not wait for delayed, timed and half messages: they go on when the broker is back
+    #[arg(long)]
+    ignore_delayed: bool,
+}
+
+/// `rmq broker undrain`
+#[derive(Debug, Clone, Args)]
+pub struct UndrainArgs {
+    /// Broker name or HOST:PORT of a master
+    broker: BrokerSelector,
+    /// How producers were sent away [default: as the drain did it, else permission]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
+}
+
+/// `--method`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Method {
+    /// The broker's own brokerPermission
+    Permission,
+    /// Write permission wiped at each name server, again and again while it drains
+    Wipe,
+}
+
+/// What a drain leaves for its undoing.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    method: Method,
+    permission: i32,
+    begun: String,
+}
+
+fn kept_path(broker: &BrokerAt) -> Option<PathBuf> {
+    let plain = |text: &str| text.replace(['/', '%', ':'], "_");
+    let name = format!("{}-{}.json", plain(&broker.id.cluster), plain(&broker.id.name));
+    Some(super::context::state_dir()?.join("drain").join(name))
+}
+
+fn read_kept(broker: &BrokerAt) -> Option<Kept> {
+    let text = std::fs::read_to_string(kept_path(broker)?).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn keep(session: &Session, broker: &BrokerAt, kept: &Kept) {
+    let Some(path) = kept_path(broker) else { return };
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&path, serde_json::to_string(kept).unwrap_or_default()));
+    if let Err(e) = written {
+        session.warn(&format!("{} was not written: {e}", path.display()));
+    }
+}
+
+async fn master(session: &Session, selector: &BrokerSelector) -> Result<BrokerAt, Failure> {
+    let scope = Scope {
+        cluster: None,
+        brokers: vec![selector.clone()],
+    };
+    let brokers = session.client.brokers(&scope, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    match brokers.as_slice() {
+        [only] if only.id.is_master() && !only.id.name.is_empty() => Ok(only.clone()),
+        [] => Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("{} has no master that is registered", selector.0),
+        )),
+        _ => Err(
+            Failure::usage(format!("{} is not one registered master", selector.0)).hint("rmq broker list"),
+        ),
+    }
+}
+
+/// `rmq broker drain`
+pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
+    let client = &session.client;
+    let broker = master(session, &args.broker).await?;
+    let survey = client.drain_survey(&broker).await?;
+    refuse(&broker, &survey, &args)?;
+    let wipe = args.method == Method::Wipe;
+    let mut observer = Observer::new(broker.clone(), &survey, wipe);
+    let pending = observer.pending(client).await?;
+    let due = pending.last_due_ms.unwrap_or(0);
+    let end = time::now_ms().saturating_add(i64::try_from(args.deadline.as_millis()).unwrap_or(i64::MAX));
+    if due > end && !args.ignore_delayed {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!(
+                "{pending} wait on {}, the last until {}: behind the deadline; nothing was changed",
+                broker.server(),
+                session.printer.zone.text(due).unwrap_or_default()
+            ),
+        )
+        .hint("--ignore-delayed: they go on when the broker is back"));
+    }
+    let mut plan = describe(&broker, &survey, &args);
+    if !pending.is_empty() {
+        let waits = if args.ignore_delayed {
+            "stay"
+        } else {
+            "are waited for"
+        };
+        let last = session
+            .printer
+            .zone
+            .text(due)
+            .filter(|_| due > 0)
+            .map_or_else(String::new, |text| format!(", the last is due {text}"));
+        plan.impact.push(format!("{pending} {waits}{last}"));
+    }
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let kept = Kept {
+        method: args.method,
+        permission: recorded(&broker, survey.permission),
+        begun: time::rfc3339(time::now_ms()).unwrap_or_default(),
+    };
+    keep(session, &broker, &kept);
+    if wipe {
+        for (addr, done) in client.set_route_writable(&broker.id.name, false).await {
+            if let Err(e) = done {
+                session.warn(&format!("name server {addr}: {}", e.reason()));
+            }
+        }
+    } else if survey.permission.writable() {
+        write_permission(session, &broker, survey.permission.without(Perm::WRITE)).await?;
+    }
+    let undo = format!("rmq broker undrain {}", quoted(&broker.id.name));
+    let ended = wait(session, &broker, &mut observer, &args).await?;
+    match ended {
+        Ended::Safe(calm, look) => {
+            let outcomes = vec![Outcome::Done; plan.steps.len()];
+            change::report(session, &plan, outcomes, Some(undo))?;
+            tell_safe(session, &broker, &survey, calm, &look)
+        }
+        Ended::Deadline(left) => Err(Failure::new(
+            exit::TIMEOUT,
+            format!(
+                "{} is not drained after {}; producers are kept off it",
+                broker.server(),
+                time::duration(args.deadline)
+            ),
+        )
+        .because(left.join("\n       "))
+        .hint(format!(
+            "rmq broker drain {} again, or {undo}",
+            quoted(&broker.id.name)
+        ))),
+        Ended::Stopped => stopped(session, &broker, &kept, &undo).await,
+    }
+}
+
+/// The permission to restore: that of an earlier drain when this one finds the broker closed already.
+fn recorded(broker: &BrokerAt, now: Perm) -> i32 {
+    if now.writable() {
+        return now.0;
+    }
+    read_kept(broker).map_or(Perm::READ_WRITE.0, |kept| kept.permission)
+}
+
+fn refuse(broker: &BrokerAt, survey: &Survey, args: &DrainArgs) -> Result<(), Failure> {
+    let server = broker.server();
+    let no = |what: String| Failure::new(exit::PRECONDITION, format!("{what}; nothing was changed"));
+    if !survey.disagree.is_empty() {
+        return Err(no(format!(
+            "name servers do not list {server} as a master at its address: {}",
+            survey.disagree.join(", ")
+        ))
+        .hint("rmq namesrv list"));
+    }
+    if survey.others.is_empty() {
+        return Err(no(format!(
+            "{server} is the last broker of cluster {} that takes messages",
+            broker.id.cluster
+        )));
+    }
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    if !survey.static_topics.is_empty() {
+        return Err(no(format!(
+            "{server} has queues of static topics: {}",
+            list(&survey.static_topics)
+        ))
+        .because("Their queues are moved to other brokers, not drained."));
+    }
+    let allowed: BTreeSet<String> = args.allow_unwritable.iter().cloned().collect();
+    let unwritable: BTreeSet<String> = survey.only_here.difference(&allowed).cloned().collect();
+    if !unwritable.is_empty() {
+        let flags: Vec<String> = unwritable
+            .iter()
+            .map(|t| format!("--allow-unwritable {}", quoted(t)))
+            .collect();
+        return Err(no(format!(
+            "without {server} no producer could write to {}",
+            list(&unwritable)
+        ))
+        .hint(format!(
+            "rmq topic create on another broker, or {}",
+            flags.join(" ")
+        )));
+    }
+    Ok(())
+}
+
+fn describe(broker: &BrokerAt, survey: &Survey, args: &DrainArgs) -> Plan {
+    let server = broker.server();
+    let closed = survey.permission.without(Perm::WRITE);
+    let step = if args.method == Method::Wipe {
+        Step {
+            target: "every name server".into(),
+            field: format!("write permission of {}", broker.id.name),
+            before: "as registered".into(),
+            after: "wiped".into(),
+        }
+    } else {
+        Step {
+            target: server.to_string(),
+            field: PERMISSION.into(),
+            before: survey.permission.0.to_string(),
+            after: closed.0.to_string(),
+        }
+    };
+    let mut impact = vec![format!(
+        "producers of {} topics go to {}",
+        survey.topics.len(),
+        survey.others.join(", ")
+    )];
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    if !survey.ordered.is_empty() {
+        impact.push(format!(
+            "ordered topics lose their order once: {}",
+            list(&survey.ordered)
+        ));
+    }
+    if !survey.idle_only_here.is_empty() {
+        impact.push(format!(
+            "not writable any more, without a message for a day: {}",
+            list(&survey.idle_only_here)
+        ));
+    }
+    if !survey.only_here.is_empty() {
+        impact.push(format!(
+            "not writable any more, as allowed: {}",
+            list(&survey.only_here)
+        ));
+    }
+    Plan {
+        action: format!("drain broker {}", broker.id.name),
+        object: broker.id.name.clone(),
+        cluster: broker.id.cluster.clone(),
+        class: Class::B,
+        steps: vec![step],
+        impact,
+    }
+}
+
+/// Writes the permission and reads it back.
+async fn write_permission(session: &Session, broker: &BrokerAt, wanted: Perm) -> Result<(), Failure> {
+    let client = &session.client;
+    let server = broker.server();
+    let entry = (PERMISSION.to_owned(), wanted.0.to_string());
+    client
+        .set_broker_config(&server, std::slice::from_ref(&entry), client.deadline())
+        .await?;
+    let now = permission(&client.broker_config(&server, client.deadline()).await?);
+    if now != wanted {
+        return Err(Failure::new(
+            exit::PARTIAL,
+            format!("{server} took {PERMISSION}={} and reads back {}", wanted.0, now.0),
+        ));
+    }
+    Ok(())
+}
+
+enum Ended {
+    Safe(Calm, Box<Look>),
+    Deadline(Vec<String>),
+    Stopped,
+}
+
+async fn wait(
+    session: &Session,
+    broker: &BrokerAt,
+    observer: &mut Observer,
+    args: &DrainArgs,
+) -> Result<Ended, Failure> {
+    let pause = (args.quiet_time / 4).clamp(Duration::from_millis(200), Duration::from_secs(2));
+    let settings = Settings {
+        quiet: args.quiet_time,
+        deadline: args.deadline,
+        pause,
+        include_system: args.include_system,
+        ignore_delayed: args.ignore_delayed,
+    };
+    let mut drain = Drain::new(settings, time::now_ms());
+    let stop = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::pin!(stop);
+    let mut told: Option<tokio::time::Instant> = None;
+    loop {
+        let started = tokio::time::Instant::now();
+        let look = tokio::select! {
+            () = &mut stop => return Ok(Ended::Stopped),
+            look = observer.look(&session.client) => look,
+        };
+        match drain.next(&look) {
+            Next::Safe(calm) => return Ok(Ended::Safe(calm, Box::new(look))),
+            Next::Deadline(left) => return Ok(Ended::Deadline(left)),
+            Next::Wait(left) => {
+                if told.is_none_or(|at| at.elapsed() >= TELL) {
+                    told = Some(tokio::time::Instant::now());
+                    session.progress(&format!("drain {}: {}", broker.id.name, left.join("; ")));
+                }
+            }
+        }
+        // Looks at a broker with many topics are long: they do not become its load.
+        let pause = pause.max(started.elapsed() * 4);
+        tokio::select! {
+            () = &mut stop => return Ok(Ended::Stopped),
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// The last line: what was seen, and that it may stop.
+fn tell_safe(
+    session: &Session,
+    broker: &BrokerAt,
+    survey: &Survey,
+    calm: Calm,
+    look: &Look,
+) -> Result<(), Failure> {
+    for (group, lag) in &look.offline {
+        session.warn(&format!(
+            "{group} is offline and {lag} messages behind on this broker"
+        ));
+    }
+    if !look.pending.is_empty() {
+        session.warn(&format!("{} stay on it", look.pending));
+    }
+    if !look.producers.is_empty() {
+        let names: Vec<&str> = look.producers.iter().map(String::as_str).collect();
+        session.note(&format!("still connected: {}", names.join(", ")));
+    }
+    if let Some(tps) = look.in_tps.filter(|tps| *tps > 0.0) {
+        session.note(&format!("the broker's own writes: {tps:.1}/s over the last 10 s"));
+    }
+    let slave = calm.slave_behind.map_or_else(
+        || "no slave".to_owned(),
+        |bytes| format!("slave diff {bytes} bytes"),
+    );
+    let line = format!(
+        "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0, {slave}",
+        broker.id.name, broker.addr, calm.quiet_s, survey.queues
+    );
+    if session.is_table() {
+        writeln!(std::io::stdout().lock(), "{line}")?;
+    } else {
+        session.talk(&line);
+    }
+    Ok(())
+}
+
+/// Ctrl-C: the broker is closed to producers, which a person may want to take back at once.
+async fn stopped(session: &Session, broker: &BrokerAt, kept: &Kept, undo: &str) -> Result<(), Failure> {
+    let ask = std::io::stdin().is_terminal();
+    let restore = ask && {
+        let mut err = std::io::stderr().lock();
+        write!(err, "\nRestore write permission? [Y/n] ")?;
+        err.flush()?;
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        !answer.trim().to_ascii_lowercase().starts_with('n')
+    };
+    if restore {
+        open(session, broker, kept).await?;
+        return Err(Failure::new(
+            exit::INTERRUPTED,
+            format!(
+                "draining {} was interrupted; producers may write to it again",
+                broker.server()
+            ),
+        ));
+    }
+    Err(Failure::new(
+        exit::INTERRUPTED,
+        format!(
+            "draining {} was interrupted; state: producers are kept off it, consumers go on",
+            broker.server()
+        ),
+    )
+    .hint(format!(
+        "rmq broker drain {} again, or {undo}",
+        quoted(&broker.id.name)
+    )))
+}
+
+/// Lets producers back.
+async fn open(session: &Session, broker: &BrokerAt, kept: &Kept) -> Result<(), Failure> {
+    if kept.method == Method::Wipe {
+        for (addr, done) in session.client.set_route_writable(&broker.id.name, true).await {
+            if let Err(e) = done {
+                session.warn(&format!("name server {addr}: {}", e.reason()));
+            }
+        }
+        return Ok(());
+    }
+    write_permission(session, broker, Perm(kept.permission)).await
+}
+
+/// `rmq broker undrain`
+pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure> {
+    let client = &session.client;
+    let broker = master(session, &args.broker).await?;
+    let config = client.broker_config(&broker.server(), client.deadline()).await?;
+    let now = permission(&config);
+    let kept = read_kept(&broker);
+    let kept = Kept {
+        method: args
+            .method
+            .or(kept.as_ref().map(|k| k.method))
+            .unwrap_or(Method::Permission),
+        permission: kept.as_ref().map_or(Perm::READ_WRITE.0, |k| k.permission),
+        begun: kept.map(|k| k.begun).unwrap_or_default(),
+    };
+    let servers = client.server_names().await?;
+    let table = client.broker_topics(&broker.server(), client.deadline()).await?;
+    let topics: BTreeSet<String> = table
+        .topic_config_table
+        .into_iter()
+        .filter(|(name, config)| {
+            let kind = crate::client::admin::topic::kind(name, &servers);
+            kind == crate::client::snapshot::TopicKind::User && config.perm.writable()
+        })
+        .map(|(name, _)| name)
+        .collect();
+    let closed = client.routes_with_write(&broker.id.name, &topics, true).await;
+    let mut plan = Plan {
+        action: format!("undrain broker {}", broker.id.name),
+        object: broker.id.name.clone(),
+        cluster: broker.id.cluster.clone(),
+        class: Class::B,
+        steps: Vec::new(),
+        impact: vec![format!(
+            "producers may write to {} topics here again",
+            topics.len()
+        )],
+    };
+    if kept.method == Method::Wipe {
+        if !closed.is_empty() {
+            plan.steps.push(Step {
+                target: "every name server".into(),
+                field: format!("write permission of {}", broker.id.name),
+                before: "wiped".into(),
+                after: "as registered".into(),
+            });
+        }
+    } else if now.0 != kept.permission {
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: PERMISSION.into(),
+            before: now.0.to_string(),
+            after: kept.permission.to_string(),
+        });
+    }
+    if plan.steps.is_empty() {
+        session.note("nothing to change");
+        return Ok(());
+    }
+    if session.dry_run {
+        return change::report(session, &plan, vec![Outcome::Planned], None);
+    }
+    change::confirm(session, &plan)?;
+    open(session, &broker, &kept).await?;
+    let end = tokio::time::Instant::now() + session.timeout;
+    let outcome = loop {
+        let wrong = client.routes_with_write(&broker.id.name, &topics, true).await;
+        let Some((addr, topic)) = wrong.first() else {
+            break Outcome::Done;
+        };
+        if tokio::time::Instant::now() >= end {
+            break Outcome::Unproven(format!("name server {addr} still shows {topic} not writable"));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    if let (Outcome::Done, Some(path)) = (&outcome, kept_path(&broker)) {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                session.warn(&format!("{} stays: {e}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    let undo = format!("rmq broker drain {}", quoted(&broker.id.name));
+    change::report(session, &plan, vec![outcome], Some(undo))
+}

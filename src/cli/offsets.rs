@@ -1,0 +1,394 @@
+//! `rmq offset`: get, set, export, import, diff.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::exit::{self, Failure};
+use super::output::{Cell, Listing, col, wide};
+use super::reset::{self, Batch, queue_offset, read_file};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::time;
+use super::watch::{self, Rows, WatchArgs};
+use crate::client::positions::Goal;
+use crate::client::saved_offsets::{Chosen, SavedOffset, SavedOffsets};
+use crate::client::{BrokerAt, Which};
+use crate::protocol::model::{check_group, check_topic};
+
+/// Commands on committed offsets.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Show where a group stands in each queue, never-committed queues included
+    Get {
+        /// Group name
+        group: String,
+        /// Only this topic
+        #[arg(short, long, value_name = "NAME")]
+        topic: Option<String>,
+        #[command(flatten)]
+        scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Set committed offsets of single queues
+    Set(SetArgs),
+    /// Write committed offsets with the store times of the next messages to a file
+    Export(ExportArgs),
+    /// Bring groups to the offsets of a file
+    Import(ImportArgs),
+    /// Compare a file with the cluster or with another file; exit code 10 when they differ
+    Diff(DiffArgs),
+}
+
+/// `rmq offset set`
+#[derive(Debug, Clone, Args)]
+pub struct SetArgs {
+    /// Group name
+    group: String,
+    /// Queues with their offsets
+    #[arg(required = true, value_name = "BROKER/Q=OFFSET", value_parser = queue_offset)]
+    queues: Vec<((String, i32), i64)>,
+    /// Topic of the queues
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq offset export`
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// Group names; without one, every group
+    groups: Vec<String>,
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    /// File to write; - is stdout
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Without store times, which cost one read a queue
+    #[arg(long)]
+    no_times: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq offset import`
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    /// File to read; - is stdin
+    file: PathBuf,
+    /// Only this group; repeatable
+    #[arg(short, long, value_name = "NAME")]
+    group: Vec<String>,
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    /// Go by store times, for another cluster or other queues: nothing after them is skipped
+    #[arg(long)]
+    by_time: bool,
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq offset diff`
+#[derive(Debug, Clone, Args)]
+pub struct DiffArgs {
+    /// File to compare; - is stdin
+    file: PathBuf,
+    /// Another file, instead of the cluster
+    other: Option<PathBuf>,
+    /// Only this group; repeatable
+    #[arg(short, long, value_name = "NAME")]
+    group: Vec<String>,
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// Runs an offset command.
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Get {
+            group,
+            topic,
+            scope,
+            watch,
+        } => watch::print(session, &watch, || get(session, &group, topic.as_deref(), &scope)).await,
+        Command::Set(args) => set(session, args).await,
+        Command::Export(args) => export(session, &args).await,
+        Command::Import(args) => import(session, args).await,
+        Command::Diff(args) => diff(session, &args).await,
+    }
+}
+
+async fn get(
+    session: &Session,
+    group: &str,
+    topic: Option<&str>,
+    scope: &ScopeArgs,
+) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let brokers = scope.brokers(session, Which::Masters).await?;
+    let topics: BTreeSet<String> = match topic {
+        Some(topic) => BTreeSet::from([topic.to_owned()]),
+        None => {
+            let chosen = Chosen {
+                groups: BTreeSet::from([group.to_owned()]),
+                topic: None,
+            };
+            let saved = client.saved_offsets(&brokers, &chosen, false).await?;
+            saved.offsets.into_iter().map(|o| o.topic).collect()
+        }
+    };
+    let mut listing = Listing::new(
+        "OffsetList",
+        &[
+            wide("group"),
+            col("topic"),
+            col("broker"),
+            col("queue"),
+            col("min"),
+            col("max"),
+            col("committed"),
+            col("note"),
+        ],
+    );
+    listing.ordered = true;
+    for topic in topics {
+        for at in client.positions(&brokers, group, &topic).await? {
+            let note: Cell = match at.current {
+                Some(offset) if offset > at.max => "beyond end".into(),
+                Some(offset) if offset < at.min => "before begin".into(),
+                _ => Cell::Unknown,
+            };
+            listing.push(vec![
+                group.into(),
+                topic.as_str().into(),
+                at.broker.id.name.as_str().into(),
+                at.queue.into(),
+                at.min.into(),
+                at.max.into(),
+                at.current.into(),
+                note,
+            ]);
+        }
+    }
+    if listing.rows.is_empty() {
+        if let Some(failure) = super::lag::not_found(session, &brokers, group).await {
+            return Err(failure);
+        }
+        session.note(&format!("{group} has no committed offsets"));
+    }
+    Ok(listing.into())
+}
+
+async fn set(session: &Session, args: SetArgs) -> Result<(), Failure> {
+    check_group(&args.group).map_err(|e| Failure::usage(format!("group \"{}\": {e}", args.group)))?;
+    check_topic(&args.topic).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.topic)))?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let goal = Goal::Exact(args.queues.into_iter().collect());
+    let batch = reset::batch(session, &brokers, &args.group, &args.topic, goal).await?;
+    let action = format!("set offsets of {} in {}", args.group, args.topic);
+    reset::carry_out(session, action, &brokers, vec![batch], args.verify_wait).await
+}
+
+async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
+    let brokers = args.scope.brokers(session, Which::Masters).await?;
+    let chosen = Chosen {
+        groups: args.groups.iter().cloned().collect(),
+        topic: args.topic.clone(),
+    };
+    let saved = session
+        .client
+        .saved_offsets(&brokers, &chosen, !args.no_times)
+        .await?;
+    for group in &args.groups {
+        if saved.offsets.iter().all(|o| o.group != *group) {
+            if let Some(failure) = super::lag::not_found(session, &brokers, group).await {
+                return Err(failure);
+            }
+            session.warn(&format!("{group} has no committed offsets"));
+        }
+    }
+    if args.out.as_os_str() == "-" {
+        std::io::stdout().lock().write_all(saved.text().as_bytes())?;
+        return Ok(());
+    }
+    std::fs::write(&args.out, saved.text())
+        .map_err(|e| Failure::usage(format!("cannot write {}: {e}", args.out.display())))?;
+    let groups: BTreeSet<&String> = saved.offsets.iter().map(|o| &o.group).collect();
+    session.note(&format!(
+        "{} offsets of {} groups in {}",
+        saved.offsets.len(),
+        groups.len(),
+        args.out.display()
+    ));
+    Ok(())
+}
+
+/// A file with the part of it that is meant; nothing of it is a failure.
+fn chosen_part(path: &std::path::Path, chosen: &Chosen) -> Result<SavedOffsets, Failure> {
+    let mut file = read_file(path)?;
+    file.offsets.retain(|o| chosen.has(&o.group, &o.topic));
+    if file.offsets.is_empty() {
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("{} has no offsets of what is asked for", path.display()),
+        ));
+    }
+    Ok(file)
+}
+
+async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
+    let chosen = Chosen {
+        groups: args.group.iter().cloned().collect(),
+        topic: args.topic.clone(),
+    };
+    let file = chosen_part(&args.file, &chosen)?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let mut batches: Vec<Batch> = Vec::new();
+    for ((group, topic), offsets) in file.by_topic() {
+        let goal = if args.by_time {
+            by_time(session, &brokers, &file, &group, &topic).await?
+        } else {
+            present(session, &brokers, &group, &topic, offsets).await?
+        };
+        if !goal.is_empty() {
+            batches.push(reset::batch(session, &brokers, &group, &topic, Goal::Exact(goal)).await?);
+        }
+    }
+    let action = format!("import offsets of {}", args.file.display());
+    reset::carry_out(session, action, &brokers, batches, args.verify_wait).await
+}
+
+type Offsets = BTreeMap<(String, i32), i64>;
+
+/// The offsets of a file in the queues that there are; messages deleted meanwhile cannot be gone back to.
+async fn present(
+    session: &Session,
+    brokers: &[BrokerAt],
+    group: &str,
+    topic: &str,
+    mut offsets: Offsets,
+) -> Result<Offsets, Failure> {
+    let mut goal = Offsets::new();
+    for at in session.client.positions(brokers, group, topic).await? {
+        let Some(offset) = offsets.remove(&(at.broker.id.name.clone(), at.queue)) else {
+            continue;
+        };
+        let fitting = offset.clamp(at.min, at.max);
+        if fitting != offset {
+            session.warn(&format!(
+                "{topic} {}: {offset} is outside of {} to {}, {fitting} is taken",
+                at.place(),
+                at.min,
+                at.max
+            ));
+        }
+        goal.insert((at.broker.id.name, at.queue), fitting);
+    }
+    for (broker, queue) in offsets.keys() {
+        session.warn(&format!("{topic} has no queue {broker}/{queue} here; left out"));
+    }
+    Ok(goal)
+}
+
+/// The offsets of a file's times in the queues that there are.
+async fn by_time(
+    session: &Session,
+    brokers: &[BrokerAt],
+    file: &SavedOffsets,
+    group: &str,
+    topic: &str,
+) -> Result<Offsets, Failure> {
+    let client = &session.client;
+    let mut goal = Offsets::new();
+    for at in client.positions(brokers, group, topic).await? {
+        let place = (at.broker.id.name.clone(), at.queue);
+        let Some(time) = file.time_of(group, topic, &place.0, place.1) else {
+            continue;
+        };
+        let moves = client.moves(std::slice::from_ref(&at), &Goal::Time(time)).await?;
+        if let Some(one) = moves.first() {
+            goal.insert(place, one.target);
+        }
+    }
+    Ok(goal)
+}
+
+type Place = (String, String, String, i32);
+
+fn by_place(saved: SavedOffsets) -> BTreeMap<Place, i64> {
+    let entry = |o: SavedOffset| ((o.group, o.topic, o.broker, o.queue), o.offset);
+    saved.offsets.into_iter().map(entry).collect()
+}
+
+async fn diff(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
+    let chosen = Chosen {
+        groups: args.group.iter().cloned().collect(),
+        topic: args.topic.clone(),
+    };
+    let file = chosen_part(&args.file, &chosen)?;
+    let other = if let Some(path) = &args.other {
+        chosen_part(path, &chosen)?
+    } else {
+        // Groups that the file does not mention are no difference.
+        let groups = file.offsets.iter().map(|o| o.group.clone()).collect();
+        let chosen = Chosen { groups, ..chosen };
+        let brokers = args.scope.brokers(session, Which::Masters).await?;
+        session.client.saved_offsets(&brokers, &chosen, false).await?
+    };
+    let (left, right) = (by_place(file), by_place(other));
+    let mut listing = Listing::new(
+        "OffsetDiff",
+        &[
+            col("group"),
+            col("topic"),
+            col("broker"),
+            col("queue"),
+            col("file"),
+            col("other"),
+            col("delta"),
+        ],
+    );
+    let places: BTreeSet<&Place> = left.keys().chain(right.keys()).collect();
+    for place in places {
+        let (a, b) = (left.get(place).copied(), right.get(place).copied());
+        if a == b {
+            continue;
+        }
+        let (group, topic, broker, queue) = place;
+        listing.push(vec![
+            group.as_str().into(),
+            topic.as_str().into(),
+            broker.as_str().into(),
+            (*queue).into(),
+            a.into(),
+            b.into(),
+            a.zip(b).map(|(a, b)| b.saturating_sub(a)).into(),
+        ]);
+    }
+    let different = listing.rows.len();
+    listing.summary.insert("different".into(), different.into());
+    session.printer.print(listing)?;
+    if different == 0 {
+        session.note("no difference");
+        return Ok(());
+    }
+    Err(Failure::new(exit::WARNINGS, format!("{different} queues differ")))
+}

@@ -1,0 +1,656 @@
+//! `rmq group reset|skip|clone-offsets`, and the way in which every change of offsets goes.
+//!
+//! Plan, preview, question, backup, one request a queue (or one a broker), read back, undo line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::output::{Cell, Listing, col, wide};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::{quoted, time};
+use crate::client::lag::GroupKind;
+use crate::client::positions::{Audience, Goal, GoalError, Method, Move, MoveError, Seen, judge, method};
+use crate::client::saved_offsets::{Chosen, SavedOffsets};
+use crate::client::{BrokerAt, Error, Which};
+use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, version_name};
+
+/// Digits below this are an offset, from it on an epoch time: 2001 in seconds.
+const FIRST_EPOCH: i64 = 1_000_000_000;
+/// Pause between two read-backs.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// `rmq group reset`
+#[derive(Debug, Clone, Args)]
+#[command(group(ArgGroup::new("goal").required(true).args(["to", "to_offset", "queue", "shift", "from_file"])))]
+pub struct ResetArgs {
+    /// Group name
+    group: String,
+    /// Topic whose queues are meant
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// A time, earliest, latest, or an offset (a number below 1000000000)
+    #[arg(long, value_name = "WHERE", value_parser = goal, allow_hyphen_values = true)]
+    to: Option<To>,
+    /// This offset in every queue
+    #[arg(long, value_name = "N")]
+    to_offset: Option<i64>,
+    /// Only this queue, to this offset; repeatable
+    #[arg(long, value_name = "BROKER/Q=OFFSET", value_parser = queue_offset)]
+    queue: Vec<((String, i32), i64)>,
+    /// That many messages forward in every queue, or back when negative; stops at the ends
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    shift: Option<i64>,
+    /// The offsets of a file as `rmq offset export` writes it
+    #[arg(long, value_name = "FILE")]
+    from_file: Option<PathBuf>,
+    /// Do it; without this flag the result is only shown
+    #[arg(long)]
+    execute: bool,
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq group skip`
+#[derive(Debug, Clone, Args)]
+pub struct SkipArgs {
+    /// Group name
+    group: String,
+    /// Topic whose queues are meant
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// Do it; without this flag the result is only shown
+    #[arg(long)]
+    execute: bool,
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq group clone-offsets`
+#[derive(Debug, Clone, Args)]
+pub struct CloneArgs {
+    /// Group to read
+    source: String,
+    /// Group that gets the same offsets; it must exist
+    target: String,
+    /// Only this topic [default: every topic of the source but its retry topic]
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// What `--to` takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum To {
+    Offset(i64),
+    When(time::When),
+}
+
+fn goal(text: &str) -> Result<To, String> {
+    match text.trim().parse::<i64>() {
+        Ok(number) if (0..FIRST_EPOCH).contains(&number) => Ok(To::Offset(number)),
+        _ => text.parse().map(To::When),
+    }
+}
+
+/// `BROKER/Q=OFFSET`
+pub fn queue_offset(text: &str) -> Result<((String, i32), i64), String> {
+    let parse = || {
+        let (place, offset) = text.rsplit_once('=')?;
+        let (broker, queue) = place.rsplit_once('/')?;
+        let (queue, offset): (i32, i64) = (queue.trim().parse().ok()?, offset.trim().parse().ok()?);
+        let broker = broker.trim();
+        (!broker.is_empty() && queue >= 0 && offset >= 0).then(|| ((broker.to_owned(), queue), offset))
+    };
+    parse().ok_or_else(|| format!("\"{text}\" is not BROKER/QUEUE=OFFSET, such as broker-a/3=1500"))
+}
+
+impl From<MoveError> for Failure {
+    fn from(e: MoveError) -> Self {
+        match e {
+            MoveError::Call(e) => Self::from(e),
+            MoveError::Goal(e @ GoalError::Range { .. }) => {
+                Self::new(exit::PRECONDITION, format!("{e}; nothing was changed"))
+                    .because("An offset outside of a queue is never sent.")
+            }
+            MoveError::Goal(e @ GoalError::NoQueue(_)) => Self::new(exit::NOT_FOUND, e.to_string()),
+        }
+    }
+}
+
+fn names(group: &str, topic: &str) -> Result<(), Failure> {
+    check_group(group).map_err(|e| Failure::usage(format!("group \"{group}\": {e}")))?;
+    check_topic(topic).map_err(|e| Failure::usage(format!("topic \"{topic}\": {e}")))
+}
+
+/// Reads a file of offsets; `-` is stdin.
+pub fn read_file(path: &std::path::Path) -> Result<SavedOffsets, Failure> {
+    let text = if path.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+    SavedOffsets::parse(&text)
+        .map_err(|e| Failure::usage(format!("{} is no file of offsets: {e}", path.display())))
+}
+
+/// `rmq group reset`
+pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
+    names(&args.group, &args.topic)?;
+    let goal = if let Some(to) = &args.to {
+        match to {
+            To::Offset(offset) => Goal::Offset(*offset),
+            To::When(time::When::Earliest) => Goal::Earliest,
+            To::When(time::When::Latest) => Goal::Latest,
+            To::When(when) => {
+                let at = when
+                    .at_ms(time::now_ms(), &session.printer.zone)
+                    .map_err(|e| Failure::usage(format!("--to: {e}")))?;
+                Goal::Time(at.unwrap_or(0))
+            }
+        }
+    } else if let Some(offset) = args.to_offset {
+        Goal::Offset(offset)
+    } else if let Some(by) = args.shift {
+        Goal::Shift(by)
+    } else if let Some(path) = &args.from_file {
+        let saved = read_file(path)?.by_topic();
+        let key = (args.group.clone(), args.topic.clone());
+        let offsets = saved.get(&key).cloned().ok_or_else(|| {
+            Failure::new(
+                exit::NOT_FOUND,
+                format!(
+                    "{} has no offsets of {} in {}",
+                    path.display(),
+                    args.group,
+                    args.topic
+                ),
+            )
+        })?;
+        Goal::Exact(offsets)
+    } else {
+        Goal::Exact(args.queue.iter().cloned().collect())
+    };
+    let wish = Wish {
+        action: format!("reset offsets of {} in {}", args.group, args.topic),
+        group: &args.group,
+        topic: &args.topic,
+        goal,
+        execute: args.execute,
+        verify_wait: args.verify_wait,
+    };
+    wish.grant(session, &args.scope).await
+}
+
+/// `rmq group skip`
+pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
+    names(&args.group, &args.topic)?;
+    let wish = Wish {
+        action: format!("skip the backlog of {} in {}", args.group, args.topic),
+        group: &args.group,
+        topic: &args.topic,
+        goal: Goal::Latest,
+        execute: args.execute,
+        verify_wait: args.verify_wait,
+    };
+    wish.grant(session, &args.scope).await
+}
+
+/// A move of one group in one topic, previewed unless it is to be executed.
+struct Wish<'a> {
+    action: String,
+    group: &'a str,
+    topic: &'a str,
+    goal: Goal,
+    execute: bool,
+    verify_wait: Duration,
+}
+
+impl Wish<'_> {
+    async fn grant(self, session: &Session, scope: &ScopeArgs) -> Result<(), Failure> {
+        let brokers = scope.brokers(session, Which::MastersToWrite).await?;
+        session.warn_of_dead_name_servers();
+        let batch = batch(session, &brokers, self.group, self.topic, self.goal).await?;
+        if !self.execute {
+            preview(session, &batch)?;
+            return Ok(());
+        }
+        carry_out(session, self.action, &brokers, vec![batch], self.verify_wait).await
+    }
+}
+
+/// Moves of one group in one topic.
+pub struct Batch {
+    group: String,
+    topic: String,
+    goal: Goal,
+    audience: Audience,
+    moves: Vec<Move>,
+}
+
+/// Plans the moves of one group and topic.
+pub async fn batch(
+    session: &Session,
+    brokers: &[BrokerAt],
+    group: &str,
+    topic: &str,
+    goal: Goal,
+) -> Result<Batch, Failure> {
+    let client = &session.client;
+    let audience = client.audience(brokers, group).await?;
+    if audience.kind() == GroupKind::Broadcasting {
+        return Err(Failure::new(
+            exit::UNSUPPORTED,
+            format!("{group} is broadcasting: its positions are on its clients, no server can move them"),
+        ));
+    }
+    let positions = client.positions(brokers, group, topic).await?;
+    if positions.is_empty() {
+        let searched = format!("{} brokers", brokers.len());
+        return Err(super::topic::not_found(session, topic, searched).await);
+    }
+    if positions.iter().all(|at| at.current.is_none())
+        && let Some(failure) = super::lag::not_found(session, brokers, group).await
+    {
+        return Err(failure);
+    }
+    let moves = client.moves(&positions, &goal).await?;
+    Ok(Batch {
+        group: group.to_owned(),
+        topic: topic.to_owned(),
+        goal,
+        audience,
+        moves,
+    })
+}
+
+fn would(one: &Move) -> String {
+    match (one.at.current, one.replays(), one.skips()) {
+        (None, _, _) => "begin here".into(),
+        (_, 0, 0) => "none".into(),
+        (_, 0, skips) => format!("skip {skips}"),
+        (_, replays, _) => format!("replay {replays}"),
+    }
+}
+
+/// `replays 1204 messages stored since 2026-11-29 16:00:00.000, skips 0`
+fn verdict(session: &Session, batch: &Batch) -> String {
+    let replays: i64 = batch.moves.iter().map(Move::replays).sum();
+    let skips: i64 = batch.moves.iter().map(Move::skips).sum();
+    let since = batch
+        .moves
+        .iter()
+        .filter(|m| m.replays() > 0)
+        .filter_map(|m| m.target_ms)
+        .min()
+        .and_then(|ms| session.printer.zone.text(ms))
+        .map_or_else(String::new, |text| format!(" stored since {text}"));
+    let clients = match batch.audience.clients.len() {
+        0 => "offline".to_owned(),
+        n => format!("{n} clients online"),
+    };
+    format!(
+        "{} ({clients}) in {}: replays {replays} messages{since}, skips {skips}",
+        batch.group, batch.topic
+    )
+}
+
+fn preview(session: &Session, batch: &Batch) -> Result<(), Failure> {
+    let mut listing = Listing::new(
+        "OffsetPreview",
+        &[
+            wide("group"),
+            wide("topic"),
+            col("broker"),
+            col("queue"),
+            col("min"),
+            col("max"),
+            col("current"),
+            col("target"),
+            col("delta"),
+            col("would"),
+            col("target_time"),
+        ],
+    );
+    listing.ordered = true;
+    for one in &batch.moves {
+        listing.push(vec![
+            batch.group.as_str().into(),
+            batch.topic.as_str().into(),
+            one.at.broker.id.name.as_str().into(),
+            one.at.queue.into(),
+            one.at.min.into(),
+            one.at.max.into(),
+            one.at.current.into(),
+            one.target.into(),
+            one.delta().into(),
+            would(one).into(),
+            Cell::time(one.target_ms),
+        ]);
+    }
+    let sum = |of: fn(&Move) -> i64| batch.moves.iter().map(of).sum::<i64>();
+    listing
+        .summary
+        .insert("replays".into(), sum(Move::replays).into());
+    listing.summary.insert("skips".into(), sum(Move::skips).into());
+    listing
+        .summary
+        .insert("clients".into(), batch.audience.clients.len().into());
+    listing.summary.insert("executed".into(), false.into());
+    session.printer.print(listing)?;
+    session.note(&format!(
+        "{}\nnothing was changed; --execute does it",
+        verdict(session, batch)
+    ));
+    Ok(())
+}
+
+/// `rmq group clone-offsets`
+pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Failure> {
+    for group in [&args.source, &args.target] {
+        check_group(group).map_err(|e| Failure::usage(format!("group \"{group}\": {e}")))?;
+    }
+    if args.source == args.target {
+        return Err(Failure::usage("source and target are the same group"));
+    }
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let client = &session.client;
+    if let Some(failure) = super::lag::not_found(session, &brokers, &args.target).await {
+        return Err(failure.hint(format!("rmq group create {}", args.target)));
+    }
+    let chosen = Chosen {
+        groups: BTreeSet::from([args.source.clone()]),
+        topic: args.topic.clone(),
+    };
+    let saved = client.saved_offsets(&brokers, &chosen, false).await?;
+    let mut batches = Vec::new();
+    for ((_, topic), offsets) in saved.by_topic() {
+        if args.topic.is_none() && topic.starts_with(RETRY_PREFIX) {
+            continue;
+        }
+        // Another group may have committed beyond a queue that was cut: what is sent fits the queue.
+        let positions = client.positions(&brokers, &args.target, &topic).await?;
+        let fitting = positions.iter().filter_map(|at| {
+            let key = (at.broker.id.name.clone(), at.queue);
+            let offset = offsets.get(&key)?.clamp(&at.min, &at.max);
+            Some((key, *offset))
+        });
+        let goal = Goal::Exact(fitting.collect());
+        if !positions.is_empty() {
+            batches.push(batch(session, &brokers, &args.target, &topic, goal).await?);
+        }
+    }
+    if batches.is_empty() {
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("group {} has no committed offsets to clone", args.source),
+        )
+        .hint(format!("rmq offset get {}", args.source)));
+    }
+    let action = format!("clone offsets of {} to {}", args.source, args.target);
+    carry_out(session, action, &brokers, batches, args.verify_wait).await
+}
+
+/// Writes what the groups have now below the state directory; the file.
+async fn backup(
+    session: &Session,
+    brokers: &[BrokerAt],
+    groups: &BTreeSet<String>,
+) -> Result<PathBuf, Failure> {
+    let chosen = Chosen {
+        groups: groups.clone(),
+        topic: None,
+    };
+    let saved = session.client.saved_offsets(brokers, &chosen, true).await?;
+    let unsaved = |why: String| {
+        Failure::new(
+            exit::PRECONDITION,
+            format!("the present offsets could not be kept ({why}); nothing was changed"),
+        )
+    };
+    let dir = super::context::state_dir()
+        .ok_or_else(|| unsaved("there is no state directory".into()))?
+        .join("offsets");
+    let name = match groups.iter().next() {
+        Some(group) if groups.len() == 1 => group.replace(['/', '%'], "_"),
+        _ => format!("{}-groups", groups.len()),
+    };
+    let path = dir.join(format!("{name}-{}.json", saved.taken_at_ms));
+    std::fs::create_dir_all(&dir)
+        .and_then(|()| std::fs::write(&path, saved.text()))
+        .map_err(|e| unsaved(format!("{}: {e}", path.display())))?;
+    Ok(path)
+}
+
+/// Confirms, keeps the present offsets, moves, reads back, reports with the undo line.
+pub async fn carry_out(
+    session: &Session,
+    action: String,
+    brokers: &[BrokerAt],
+    batches: Vec<Batch>,
+    wait: Duration,
+) -> Result<(), Failure> {
+    let groups: BTreeSet<String> = batches.iter().map(|b| b.group.clone()).collect();
+    let topics: BTreeSet<&str> = batches.iter().map(|b| b.topic.as_str()).collect();
+    let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
+    clusters.dedup();
+    let mut plan = Plan {
+        action,
+        object: match groups.iter().next() {
+            Some(only) if groups.len() == 1 => only.clone(),
+            _ => clusters.join(","),
+        },
+        cluster: clusters.join(","),
+        class: Class::C,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let methods = methods(session, &batches).await?;
+    // One job a batch and broker.
+    let mut jobs: Vec<(&Batch, Method, Vec<&Move>)> = Vec::new();
+    for batch in &batches {
+        plan.impact.push(verdict(session, batch));
+        let mut by_broker: BTreeMap<&BrokerAt, Vec<&Move>> = BTreeMap::new();
+        for one in batch.moves.iter().filter(|m| !m.is_still()) {
+            by_broker.entry(&one.at.broker).or_default().push(one);
+        }
+        for (broker, moves) in by_broker {
+            let server_side = methods.get(broker).copied().unwrap_or(false);
+            let Some(method) = method(&batch.goal, server_side, &batch.audience) else {
+                return Err(Failure::new(
+                    exit::UNSUPPORTED,
+                    format!(
+                        "{} does not keep resets, and the clients of {} pop",
+                        broker.server(),
+                        batch.group
+                    ),
+                )
+                .because("Only the broker can move pop clients.")
+                .hint(format!(
+                    "rmq broker set-config {} useServerSideResetOffset=true",
+                    broker.id.name
+                )));
+            };
+            plan.impact.extend(warnings(batch, broker, method));
+            jobs.push((batch, method, moves));
+        }
+    }
+    for (batch, _, moves) in &jobs {
+        for one in moves {
+            plan.steps.push(Step {
+                target: one.at.broker.server().to_string(),
+                field: format!("{} {}/{}", batch.group, batch.topic, one.at.queue),
+                before: one.at.current.map_or_else(|| "none".into(), |at| at.to_string()),
+                after: one.target.to_string(),
+            });
+        }
+    }
+    if plan.steps.is_empty() {
+        session.note("nothing to change");
+        return Ok(());
+    }
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let path = backup(session, brokers, &groups).await?;
+    let mut undo = format!("rmq offset import {}", quoted(&path.to_string_lossy()));
+    if topics.len() == 1 {
+        undo.push_str(&format!(
+            " --topic {}",
+            quoted(topics.first().copied().unwrap_or_default())
+        ));
+    }
+    undo.push_str(&format!(" --yes={}", quoted(&plan.object)));
+    let mut outcomes = Vec::new();
+    for (batch, method, moves) in &jobs {
+        let results = session.client.carry_out_moves(moves, *method).await;
+        outcomes.extend(verified(session, batch, *method, moves, results, wait).await);
+    }
+    change::report(session, &plan, outcomes, Some(undo))
+}
+
+/// Whether each broker keeps resets.
+async fn methods<'a>(
+    session: &Session,
+    batches: &'a [Batch],
+) -> Result<BTreeMap<&'a BrokerAt, bool>, Failure> {
+    let brokers: BTreeSet<&BrokerAt> = batches
+        .iter()
+        .flat_map(|b| b.moves.iter().map(|m| &m.at.broker))
+        .collect();
+    let answers = session
+        .client
+        .each(brokers.into_iter().collect(), |broker| async move {
+            let keeps = session.client.resets_on_server(&broker.server()).await?;
+            Ok::<_, Error>((broker, keeps))
+        })
+        .await;
+    Ok(answers.into_iter().collect::<Result<_, Error>>()?)
+}
+
+/// What an operator should know of clients that may not do what is asked.
+fn warnings(batch: &Batch, broker: &BrokerAt, method: Method) -> Vec<String> {
+    if batch.audience.clients.is_empty() || method == Method::Server {
+        return Vec::new();
+    }
+    let name = &broker.id.name;
+    if method == Method::Commit {
+        return vec![format!(
+            "{name} does not keep resets: running clients may commit their old positions again; stop the group first"
+        )];
+    }
+    batch
+        .audience
+        .clients
+        .values()
+        .filter(|client| client.language != Language::Java)
+        .map(|client| {
+            format!(
+                "{name} tells client {} ({} {}), which may not listen",
+                client.client_id,
+                client.language.name(),
+                version_name(client.version)
+            )
+        })
+        .collect()
+}
+
+/// Reads the moved positions back, for a while where running clients could undo the move.
+async fn verified(
+    session: &Session,
+    batch: &Batch,
+    method: Method,
+    moves: &[&Move],
+    results: Vec<Result<(), Error>>,
+    wait: Duration,
+) -> Vec<Outcome> {
+    let client = &session.client;
+    let started = tokio::time::Instant::now();
+    let watch = method != Method::Server && !batch.audience.clients.is_empty();
+    let failed: Vec<Option<Failure>> = results
+        .into_iter()
+        .map(|r| r.err().map(|e| Failure::from(&e)))
+        .collect();
+    loop {
+        let mut outcomes = Vec::new();
+        for (one, failure) in moves.iter().zip(&failed) {
+            if let Some(failure) = failure {
+                outcomes.push(Outcome::Failed(failure.clone()));
+                continue;
+            }
+            let at = &one.at;
+            let seen = client
+                .committed(
+                    &at.broker.server(),
+                    &at.group,
+                    &at.topic,
+                    at.queue,
+                    client.deadline(),
+                )
+                .await;
+            outcomes.push(match seen {
+                Ok(seen) => match judge(one, method, seen) {
+                    Seen::Good => Outcome::Done,
+                    Seen::Other(at) if watch => Outcome::Unproven(format!(
+                        "committed offset is {at}: a running client committed its old position again; stop the group and repeat"
+                    )),
+                    Seen::Other(at) => Outcome::Unproven(format!("committed offset reads back {at}")),
+                },
+                Err(e) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
+            });
+        }
+        let good = outcomes
+            .iter()
+            .all(|o| matches!(o, Outcome::Done | Outcome::Failed(_)));
+        let over = started.elapsed() >= wait;
+        if over || (good && !watch) || failed.iter().all(Option::is_some) {
+            return outcomes;
+        }
+        tokio::time::sleep(LOOK.min(wait.saturating_sub(started.elapsed()))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_an_offset_or_a_time() {
+        assert_eq!(goal("0"), Ok(To::Offset(0)));
+        assert_eq!(goal("1500"), Ok(To::Offset(1500)));
+        assert_eq!(
+            goal("1795973628"),
+            Ok(To::When(time::When::At(1_795_973_628_000)))
+        );
+        assert_eq!(goal("latest"), Ok(To::When(time::When::Latest)));
+        assert!(matches!(goal("-2h"), Ok(To::When(time::When::Before(_)))));
+        assert!(goal("yesterday-ish").is_err());
+    }
+
+    #[test]
+    fn a_queue_with_its_offset_is_read() {
+        assert_eq!(queue_offset("broker-a/3=0"), Ok((("broker-a".into(), 3), 0)));
+        for bad in ["broker-a=3", "/3=0", "b/x=1", "b/1=-1", "b/-1=1", ""] {
+            assert!(queue_offset(bad).is_err(), "{bad}");
+        }
+    }
+}

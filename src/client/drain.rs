@@ -1,0 +1,579 @@
+//! Taking a broker out of service: producers leave it, what it holds is consumed, then it may stop.
+//!
+//! [`Client::drain_survey`] looks before anything is changed, [`Observer`] looks while it drains, [`Drain`] decides
+//! from those looks, without a clock or network of its own.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::admin::cluster::BrokerAt;
+use super::admin::topic::kind;
+use super::error::{Error, Server};
+use super::produce::now_ms;
+use super::scale::Pending;
+use super::scale::pending::{Landing, Waiting};
+use super::snapshot::TopicKind;
+use super::{Client, Which};
+use crate::protocol::body::MessageModel;
+use crate::protocol::model::Perm;
+use crate::protocol::requests::{AddWritePermOfBroker, GetAllProducerInfo, WipeWritePermOfBroker};
+
+/// A topic that took a message in this time has write traffic.
+const TRAFFIC: Duration = Duration::from_secs(86_400);
+/// Window of the rate that is shown.
+const WINDOW_MS: i64 = 10_000;
+/// The setting that decides whether a broker takes messages.
+pub const PERMISSION: &str = "brokerPermission";
+
+/// What a broker has, before it is drained.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Its permission now.
+    pub permission: Perm,
+    /// Its configuration.
+    pub config: BTreeMap<String, String>,
+    /// Users' topics that producers may write here.
+    pub topics: BTreeSet<String>,
+    /// Of those, with traffic and writable nowhere else.
+    pub only_here: BTreeSet<String>,
+    /// Writable nowhere else, but without traffic.
+    pub idle_only_here: BTreeSet<String>,
+    /// Ordered topics.
+    pub ordered: BTreeSet<String>,
+    /// Static topics with queues here.
+    pub static_topics: BTreeSet<String>,
+    /// Other masters of the cluster that take messages.
+    pub others: Vec<String>,
+    /// Name servers that answer and do not list the broker at its address.
+    pub disagree: Vec<String>,
+    /// Queues of all its users' topics.
+    pub queues: i64,
+}
+
+/// One look at a broker that drains.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Look {
+    /// When, epoch ms.
+    pub now_ms: i64,
+    /// Name servers with topics that are still writable here.
+    pub writable_at: Vec<String>,
+    /// Sum of the ends of users' topics.
+    pub stored: i64,
+    /// Messages stored since boot, the broker's own included.
+    pub stored_all: Option<i64>,
+    /// The broker's own rate, all messages, 10 s.
+    pub in_tps: Option<f64>,
+    /// Backlog of online groups.
+    pub online: BTreeMap<String, i64>,
+    /// Backlog of offline groups, which nobody reads.
+    pub offline: BTreeMap<String, i64>,
+    /// What waits for its time or its end.
+    pub pending: Pending,
+    /// Bytes that the slowest slave is behind; `None` without slaves.
+    pub slave_behind: Option<i64>,
+    /// Producers that are connected.
+    pub producers: BTreeSet<String>,
+    /// What could not be seen.
+    pub unknown: Vec<String>,
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How long no message may come.
+    pub quiet: Duration,
+    /// End of the wait.
+    pub deadline: Duration,
+    /// Pause between two looks.
+    pub pause: Duration,
+    /// Wait for the broker's own writes as well.
+    pub include_system: bool,
+    /// Delayed, timed and half messages stay.
+    pub ignore_delayed: bool,
+}
+
+/// What to do after a look.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Look again; what is waited for.
+    Wait(Vec<String>),
+    /// It may stop; what was seen.
+    Safe(Calm),
+    /// The deadline passed; what is left.
+    Deadline(Vec<String>),
+}
+
+/// A drained broker in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calm {
+    /// How long no message came, s.
+    pub quiet_s: i64,
+    /// Bytes that the slowest slave is behind.
+    pub slave_behind: Option<i64>,
+}
+
+/// The decider.
+#[derive(Debug)]
+pub struct Drain {
+    settings: Settings,
+    started_ms: i64,
+    /// Stored sum and since when it stands.
+    still: Option<(i64, i64)>,
+    /// Time and stored sum of looks in the window.
+    history: VecDeque<(i64, i64)>,
+}
+
+impl Drain {
+    /// A drain that begins now.
+    pub fn new(settings: Settings, now_ms: i64) -> Self {
+        Self {
+            settings,
+            started_ms: now_ms,
+            still: None,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// Messages a second into users' topics, over the window.
+    pub fn in_rate(&self) -> Option<f64> {
+        let (first, last) = (self.history.front()?, self.history.back()?);
+        let span = last.0 - first.0;
+        (span > 0).then(|| (last.1 - first.1).max(0) as f64 * 1000.0 / span as f64)
+    }
+
+    /// The decision after a look.
+    pub fn next(&mut self, look: &Look) -> Next {
+        let now = look.now_ms;
+        let stored = if self.settings.include_system {
+            look.stored_all.unwrap_or(look.stored)
+        } else {
+            look.stored
+        };
+        self.history.push_back((now, stored));
+        while self.history.front().is_some_and(|(at, _)| now - at > WINDOW_MS) && self.history.len() > 2 {
+            self.history.pop_front();
+        }
+        let since = match self.still {
+            Some((sum, since)) if sum == stored && look.writable_at.is_empty() => since,
+            _ => now,
+        };
+        self.still = Some((stored, since));
+        let quiet_s = (now - since) / 1000;
+        let mut left = look.unknown.clone();
+        left.extend(look.writable_at.iter().cloned());
+        if now - since < i64::try_from(self.settings.quiet.as_millis()).unwrap_or(i64::MAX) {
+            let rate = self
+                .in_rate()
+                .map_or_else(String::new, |rate| format!(", in {rate:.1}/s"));
+            let who = if look.producers.is_empty() || quiet_s > 0 {
+                String::new()
+            } else {
+                let names: Vec<&str> = look.producers.iter().map(String::as_str).collect();
+                format!(", producers connected: {}", names.join(", "))
+            };
+            left.push(format!(
+                "no message for {quiet_s} of {}s{rate}{who}",
+                self.settings.quiet.as_secs()
+            ));
+        }
+        for (group, lag) in look.online.iter().filter(|(_, lag)| **lag > 0) {
+            left.push(format!("{group} is {lag} messages behind"));
+        }
+        if !self.settings.ignore_delayed && !look.pending.is_empty() {
+            left.push(format!("{} wait here", look.pending));
+        }
+        if let Some(behind) = look.slave_behind.filter(|behind| *behind > 0) {
+            left.push(format!("a slave is {behind} bytes behind"));
+        }
+        if left.is_empty() {
+            return Next::Safe(Calm {
+                quiet_s,
+                slave_behind: look.slave_behind,
+            });
+        }
+        if Duration::from_millis(u64::try_from(now - self.started_ms).unwrap_or(0)) >= self.settings.deadline
+        {
+            return Next::Deadline(left);
+        }
+        Next::Wait(left)
+    }
+}
+
+impl Client {
+    /// What a master has, and what would be left without it.
+    pub async fn drain_survey(&self, broker: &BrokerAt) -> Result<Survey, Error> {
+        let deadline = self.deadline();
+        let server = broker.server();
+        let mut survey = Survey::default();
+        for (addr, table) in self.cluster_info_each().await {
+            let Ok((_, table)) = table else { continue };
+            let listed = table
+                .broker_addr_table
+                .get(&broker.id.name)
+                .is_some_and(|set| set.master() == Some(broker.addr.as_str()));
+            if !listed {
+                survey.disagree.push(addr);
+            }
+        }
+        survey.config = self.broker_config(&server, deadline).await?;
+        survey.permission = permission(&survey.config);
+        let servers = self.server_names().await?;
+        let scope = super::Scope {
+            cluster: Some(broker.id.cluster.clone()),
+            brokers: Vec::new(),
+        };
+        let others: Vec<BrokerAt> = self
+            .brokers(&scope, Which::Masters)
+            .await?
+            .into_iter()
+            .filter(|other| other.id.name != broker.id.name)
+            .collect();
+        let tables = self
+            .each(others, |other| async move {
+                let server = other.server();
+                let (config, topics) = tokio::join!(
+                    self.broker_config(&server, deadline),
+                    self.broker_topics(&server, deadline)
+                );
+                Ok::<_, Error>((other, config?, topics?))
+            })
+            .await;
+        let mut elsewhere: BTreeSet<String> = BTreeSet::new();
+        for table in tables {
+            // A broker that cannot be asked is no refuge.
+            let Ok((other, config, topics)) = table else {
+                continue;
+            };
+            if !permission(&config).writable() {
+                continue;
+            }
+            survey.others.push(other.id.name);
+            let writable = topics.topic_config_table.into_iter();
+            elsewhere.extend(
+                writable
+                    .filter(|(_, c)| c.perm.writable() && c.write_queue_nums > 0)
+                    .map(|(name, _)| name),
+            );
+        }
+        let own = self.broker_topics(&server, deadline).await?;
+        let hosted = own.topic_queue_mapping_detail_map.unwrap_or_default();
+        survey.static_topics = hosted
+            .into_iter()
+            .filter(|(_, mapping)| !mapping.hosted_queues.is_empty())
+            .map(|(name, _)| name)
+            .collect();
+        let mut candidates = Vec::new();
+        for (name, config) in own.topic_config_table {
+            if kind(&name, &servers) != TopicKind::User {
+                continue;
+            }
+            survey.queues += i64::from(config.read_queue_nums.max(config.write_queue_nums));
+            if !config.perm.writable() {
+                continue;
+            }
+            if config.order {
+                survey.ordered.insert(name.clone());
+            }
+            if !elsewhere.contains(&name) {
+                candidates.push(name.clone());
+            }
+            survey.topics.insert(name);
+        }
+        let since = now_ms() - i64::try_from(TRAFFIC.as_millis()).unwrap_or(0);
+        let used = self
+            .each(candidates, |name| {
+                let server = &server;
+                async move {
+                    let stats = self.topic_stats(server, &name, self.deadline()).await?;
+                    let last = stats
+                        .offset_table
+                        .values()
+                        .map(|at| at.last_update_timestamp)
+                        .max();
+                    Ok::<_, Error>((name, last.is_some_and(|last| last >= since)))
+                }
+            })
+            .await;
+        for one in used {
+            let (name, used) = one?;
+            if used {
+                survey.only_here.insert(name);
+            } else {
+                survey.idle_only_here.insert(name);
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Takes write permission of a broker away at every name server, or gives it back; one result each.
+    pub async fn set_route_writable(&self, broker: &str, writable: bool) -> Vec<(String, Result<(), Error>)> {
+        let servers = self.name_servers().to_vec();
+        self.each(servers, |addr| async move {
+            let server = Server::at(&addr);
+            let broker_name = broker.to_owned();
+            let done = if writable {
+                let header = AddWritePermOfBroker { broker_name };
+                self.call(&server, &header, (), self.deadline()).await.map(drop)
+            } else {
+                let header = WipeWritePermOfBroker { broker_name };
+                self.call(&server, &header, (), self.deadline()).await.map(drop)
+            };
+            (addr, done)
+        })
+        .await
+    }
+
+    /// Name servers and topics whose route shows the broker with another write permission than wanted.
+    pub async fn routes_with_write(
+        &self,
+        broker: &str,
+        topics: &BTreeSet<String>,
+        writable: bool,
+    ) -> Vec<(String, String)> {
+        let answers = self
+            .each(topics.iter().collect(), |topic| async move {
+                (topic, self.route_each(topic).await)
+            })
+            .await;
+        let mut wrong = Vec::new();
+        for (topic, routes) in answers {
+            for (addr, route) in routes {
+                let Ok(Some(route)) = route else { continue };
+                let shown = route.queue_datas.iter().find(|q| q.broker_name == broker);
+                if shown.is_some_and(|q| q.perm.writable() != writable) {
+                    wrong.push((addr, topic.clone()));
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// The permission in a configuration; a broker that does not say has all.
+pub fn permission(config: &BTreeMap<String, String>) -> Perm {
+    config
+        .get(PERMISSION)
+        .and_then(|v| v.parse().ok())
+        .map_or(Perm::READ_WRITE, Perm)
+}
+
+/// Looks at a broker that drains.
+#[derive(Debug)]
+pub struct Observer {
+    broker: BrokerAt,
+    topics: BTreeSet<String>,
+    config: BTreeMap<String, String>,
+    waiting: Waiting,
+    /// Topics whose routes are not yet as wanted.
+    routed: BTreeSet<String>,
+    /// Write permission is wiped at the name servers again and again.
+    wipe: bool,
+}
+
+impl Observer {
+    /// An observer after a survey.
+    pub fn new(broker: BrokerAt, survey: &Survey, wipe: bool) -> Self {
+        Self {
+            broker,
+            topics: survey.topics.clone(),
+            config: survey.config.clone(),
+            waiting: Waiting::new(Landing::Anywhere),
+            routed: survey.topics.clone(),
+            wipe,
+        }
+    }
+
+    /// What waits on the broker for its time or its end.
+    pub async fn pending(&mut self, client: &Client) -> Result<Pending, Error> {
+        let server = self.broker.server();
+        self.waiting.look(client, &server, &self.config, now_ms()).await
+    }
+
+    /// One look.
+    pub async fn look(&mut self, client: &Client) -> Look {
+        let server = self.broker.server();
+        let mut look = Look::default();
+        // With the wipe, a broker's next registration may bring the permission back: every route is looked at.
+        let routed = if self.wipe { &self.topics } else { &self.routed };
+        let wrong = client
+            .routes_with_write(&self.broker.id.name, routed, false)
+            .await;
+        self.routed = wrong.iter().map(|(_, topic)| topic.clone()).collect();
+        if !wrong.is_empty() {
+            if self.wipe {
+                for (addr, done) in client.set_route_writable(&self.broker.id.name, false).await {
+                    if let Err(e) = done {
+                        look.unknown.push(format!("name server {addr}: {}", e.reason()));
+                    }
+                }
+            }
+            let mut by_server: BTreeMap<String, usize> = BTreeMap::new();
+            for (addr, _) in wrong {
+                *by_server.entry(addr).or_default() += 1;
+            }
+            let line = |(addr, n)| format!("name server {addr} shows {n} topics writable");
+            look.writable_at = by_server.into_iter().map(line).collect();
+        }
+        match self.pending(client).await {
+            Ok(pending) => look.pending = pending,
+            Err(e) => look.unknown.push(format!("messages that wait: {}", e.reason())),
+        }
+        let ends = client
+            .each(self.topics.iter().collect(), |topic| {
+                let server = &server;
+                async move { client.topic_stats(server, topic, client.deadline()).await }
+            })
+            .await;
+        for stats in ends {
+            match stats {
+                Ok(stats) => look.stored += stats.offset_table.values().map(|at| at.max_offset).sum::<i64>(),
+                Err(e) => look.unknown.push(format!("queues: {}", e.reason())),
+            }
+        }
+        match client.broker_runtime(&server, client.deadline()).await {
+            Ok(runtime) => {
+                look.stored_all = runtime.put_total;
+                look.in_tps = runtime.put_tps.s10;
+            }
+            Err(e) => look.unknown.push(format!("runtime: {}", e.reason())),
+        }
+        if let Err(e) = self.groups(client, &server, &mut look).await {
+            look.unknown.push(format!("groups: {}", e.reason()));
+        }
+        match client.broker_ha(&server, client.deadline()).await {
+            Ok(state) => look.slave_behind = state.slaves.iter().map(|s| s.behind_bytes.max(0)).max(),
+            Err(e) => look.unknown.push(format!("replication: {}", e.reason())),
+        }
+        // An old broker does not name its producers.
+        let producers = client
+            .call(&server, &GetAllProducerInfo, (), client.deadline())
+            .await;
+        if let Ok((_, table)) = producers {
+            for (group, list) in table.value.data {
+                let ids = list.into_iter().map(|p| format!("{group} {}", p.client_id));
+                look.producers
+                    .extend(ids.filter(|_| group != "CLIENT_INNER_PRODUCER"));
+            }
+        }
+        look.now_ms = now_ms();
+        look
+    }
+
+    async fn groups(&self, client: &Client, server: &Server, look: &mut Look) -> Result<(), Error> {
+        let by_group = client.broker_lag(server, client.deadline()).await?;
+        let behind: Vec<(String, i64)> = by_group
+            .into_iter()
+            .filter(|(group, _)| !super::admin::group::is_system(group))
+            .map(|(group, lag)| (group, lag.queues.iter().filter_map(|q| q.lag()).sum()))
+            .filter(|(_, lag)| *lag > 0)
+            .collect();
+        let answers = client
+            .each(behind, |(group, lag)| async move {
+                let clients = client.group_clients(server, &group, client.deadline()).await?;
+                Ok::<_, Error>((group, lag, clients))
+            })
+            .await;
+        for answer in answers {
+            let (group, lag, clients) = answer?;
+            match clients {
+                Some(c) if c.message_model == MessageModel::Broadcasting => {}
+                Some(_) => {
+                    look.online.insert(group, lag);
+                }
+                None => {
+                    look.offline.insert(group, lag);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            quiet: Duration::from_secs(30),
+            deadline: Duration::from_secs(300),
+            pause: Duration::from_secs(2),
+            include_system: false,
+            ignore_delayed: false,
+        }
+    }
+
+    fn look(at_s: i64, stored: i64) -> Look {
+        Look {
+            now_ms: at_s * 1000,
+            stored,
+            ..Look::default()
+        }
+    }
+
+    #[test]
+    fn a_broker_is_safe_only_when_nothing_comes_and_nothing_is_left() {
+        let mut drain = Drain::new(settings(), 0);
+        assert!(matches!(drain.next(&look(0, 5)), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(10, 7)), Next::Wait(_)));
+        assert_eq!(drain.in_rate(), Some(0.2));
+        assert!(matches!(drain.next(&look(39, 7)), Next::Wait(_)));
+        let mut behind = look(41, 7);
+        behind.online.insert("CG".into(), 3);
+        behind.offline.insert("OLD".into(), 9);
+        assert_eq!(
+            drain.next(&behind),
+            Next::Wait(vec!["CG is 3 messages behind".into()])
+        );
+        let mut slave = look(43, 7);
+        slave.slave_behind = Some(10);
+        assert_eq!(
+            drain.next(&slave),
+            Next::Wait(vec!["a slave is 10 bytes behind".into()])
+        );
+        slave.slave_behind = Some(0);
+        slave.now_ms = 45_000;
+        assert_eq!(
+            drain.next(&slave),
+            Next::Safe(Calm {
+                quiet_s: 35,
+                slave_behind: Some(0)
+            })
+        );
+    }
+
+    #[test]
+    fn delayed_messages_are_waited_for_unless_they_may_stay() {
+        let waits = Look {
+            pending: Pending {
+                delayed: 2,
+                ..Pending::default()
+            },
+            ..look(60, 1)
+        };
+        let mut drain = Drain::new(settings(), 0);
+        drain.next(&look(0, 1));
+        assert!(matches!(drain.next(&waits), Next::Wait(_)));
+        let mut drain = Drain::new(
+            Settings {
+                ignore_delayed: true,
+                ..settings()
+            },
+            0,
+        );
+        drain.next(&look(0, 1));
+        assert!(matches!(drain.next(&waits), Next::Safe(_)));
+    }
+
+    #[test]
+    fn a_route_that_is_still_writable_keeps_the_clock_at_zero() {
+        let mut drain = Drain::new(settings(), 0);
+        let mut open = look(0, 1);
+        open.writable_at.push("ns".into());
+        drain.next(&open);
+        open.now_ms = 60_000;
+        assert!(matches!(drain.next(&open), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(62, 1)), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(330, 2)), Next::Deadline(_)));
+    }
+}

@@ -1,0 +1,432 @@
+//! Backlog of groups over brokers: positions, clients, owners of queues, age of the oldest unread message.
+//!
+//! Ends and positions of a queue come from one answer of its master. A broker that fails is told and does not hide
+//! what the others said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::admin::cluster::BrokerAt;
+use super::admin::message::Pull;
+use super::error::{Error, Server};
+use super::produce::now_ms;
+use super::snapshot::GroupLag;
+use super::{Client, Deadline};
+use crate::protocol::body::{ConsumerConnection, ConsumerRunningInfo, MessageModel};
+use crate::protocol::model::MessageQueue;
+use crate::protocol::requests::GetConsumerRunningInfo;
+
+/// Longest wait for what one client says about itself.
+const CLIENT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether and how a group consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupKind {
+    /// Clients share the queues.
+    Clustering,
+    /// Every client reads everything; positions are on the clients.
+    Broadcasting,
+    /// No client is connected.
+    Offline,
+}
+
+impl GroupKind {
+    /// The word for listings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clustering => "online",
+            Self::Broadcasting => "broadcast",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// Who reads which queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// Client ids by queue.
+    pub by_queue: BTreeMap<MessageQueue, BTreeSet<String>>,
+    /// Clients that did not say.
+    pub silent: BTreeSet<String>,
+}
+
+impl Owners {
+    /// The client that reads a queue; `None` when none says so.
+    pub fn of(&self, topic: &str, broker: &str, queue: i32) -> Option<String> {
+        let key = MessageQueue {
+            topic: topic.to_owned(),
+            broker_name: broker.to_owned(),
+            queue_id: queue,
+        };
+        let clients = self.by_queue.get(&key)?;
+        Some(clients.iter().cloned().collect::<Vec<_>>().join(","))
+    }
+}
+
+/// One group over all asked brokers.
+#[derive(Debug, Clone, Default)]
+pub struct Backlog {
+    /// Its positions.
+    pub queues: Vec<GroupLag>,
+    /// Messages a second consumed, as the brokers count them.
+    pub tps: f64,
+    /// Its clients as the last broker with any listed them.
+    pub connection: Option<ConsumerConnection>,
+    /// Client id to a broker that it is connected to.
+    pub clients: BTreeMap<String, Server>,
+    /// Who reads which queue, where asked.
+    pub owners: Option<Owners>,
+}
+
+impl Backlog {
+    /// Whether and how it consumes.
+    pub fn kind(&self) -> GroupKind {
+        if self.clients.is_empty() {
+            GroupKind::Offline
+        } else if self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.message_model == MessageModel::Broadcasting)
+        {
+            GroupKind::Broadcasting
+        } else {
+            GroupKind::Clustering
+        }
+    }
+
+    /// True when the server's positions mean nothing.
+    pub fn is_broadcast(&self) -> bool {
+        self.kind() == GroupKind::Broadcasting
+    }
+
+    /// Sum over `queues` of what is known; `None` when nothing is, or the numbers mean nothing. Never negative.
+    pub fn lag_of<'a>(&self, queues: impl IntoIterator<Item = &'a GroupLag>) -> Option<i64> {
+        if self.is_broadcast() {
+            return None;
+        }
+        queues
+            .into_iter()
+            .filter_map(GroupLag::lag)
+            .reduce(i64::saturating_add)
+    }
+
+    /// Backlog in all its queues.
+    pub fn lag(&self) -> Option<i64> {
+        self.lag_of(&self.queues)
+    }
+
+    /// Queues that nobody reads; `None` when that was not asked, or a client did not say.
+    pub fn unowned(&self) -> Option<usize> {
+        let owners = self.owners.as_ref().filter(|o| o.silent.is_empty())?;
+        let subscribed = |topic: &str| {
+            self.connection
+                .as_ref()
+                .is_none_or(|c| c.subscription_table.contains_key(topic))
+        };
+        Some(
+            self.queues
+                .iter()
+                .filter(|q| subscribed(&q.topic))
+                .filter(|q| owners.of(&q.topic, &q.broker, q.queue).is_none())
+                .count(),
+        )
+    }
+
+    fn add_clients(&mut self, broker: &Server, answer: Result<Option<ConsumerConnection>, Error>) {
+        // A broker that does not answer is told by its backlog already.
+        if let Ok(Some(connection)) = answer {
+            for one in &connection.connection_set {
+                self.clients
+                    .entry(one.client_id.clone())
+                    .or_insert_with(|| broker.clone());
+            }
+            self.connection = Some(connection);
+        }
+    }
+}
+
+/// Groups by name, and what failed.
+#[derive(Debug, Default)]
+pub struct Backlogs {
+    /// The groups.
+    pub groups: BTreeMap<String, Backlog>,
+    /// Brokers that failed, once each.
+    pub failed: Vec<(Server, Error)>,
+}
+
+impl Backlogs {
+    fn fail(&mut self, server: &Server, error: Error) {
+        if self.failed.iter().all(|(known, _)| known != server) {
+            self.failed.push((server.clone(), error));
+        }
+    }
+}
+
+/// A position in a queue.
+pub type Place = (String, String, i32, i64);
+
+/// The place of a group's next message; `None` when it has none stored.
+pub fn place(row: &GroupLag) -> Option<Place> {
+    Some((row.topic.clone(), row.broker.clone(), row.queue, row.committed?))
+}
+
+impl Client {
+    /// Backlog of the named groups: one question for positions and one for clients to each broker.
+    pub async fn named_backlogs(
+        &self,
+        groups: &[String],
+        topic: Option<&str>,
+        brokers: &[BrokerAt],
+    ) -> Backlogs {
+        let deadline = self.deadline();
+        let targets: Vec<(String, BrokerAt)> = groups
+            .iter()
+            .flat_map(|group| brokers.iter().map(move |b| (group.clone(), b.clone())))
+            .collect();
+        let answers = self
+            .each(targets, |(group, broker)| async move {
+                let server = broker.server();
+                let (lag, clients) = tokio::join!(
+                    self.group_lag(&server, &group, topic, deadline),
+                    self.group_clients(&server, &group, deadline)
+                );
+                (group, server, lag, clients)
+            })
+            .await;
+        let mut found = Backlogs::default();
+        for (group, server, lag, clients) in answers {
+            let backlog = found.groups.entry(group).or_default();
+            backlog.add_clients(&server, clients);
+            match lag {
+                Ok(lag) => {
+                    backlog.queues.extend(lag.queues);
+                    backlog.tps += lag.consume_tps;
+                }
+                Err(e) => found.fail(&server, e),
+            }
+        }
+        found
+    }
+
+    /// Backlog of every group: three requests a broker, and one a group for its clients (more only where the first
+    /// broker knows of none).
+    pub async fn all_backlogs(&self, topic: Option<&str>, brokers: &[BrokerAt]) -> Backlogs {
+        let deadline = self.deadline();
+        let (answers, known) = tokio::join!(
+            self.each(brokers.to_vec(), |broker| async move {
+                self.broker_lag(&broker.server(), deadline).await
+            }),
+            self.known_groups(brokers)
+        );
+        let mut found = Backlogs::default();
+        let mut homes: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        for (name, group) in known.groups {
+            found.groups.entry(name.clone()).or_default();
+            let home = homes.entry(name).or_default();
+            for (at, broker) in brokers.iter().enumerate() {
+                let name = &broker.id.name;
+                if group.configs.contains_key(name) || group.offsets.contains_key(name) {
+                    home.insert(at);
+                }
+            }
+        }
+        let mut alive = BTreeSet::new();
+        for (at, (answer, broker)) in answers.into_iter().zip(brokers).enumerate() {
+            match answer {
+                Ok(by_group) => {
+                    alive.insert(at);
+                    for (group, lag) in by_group {
+                        homes.entry(group.clone()).or_default().insert(at);
+                        let backlog = found.groups.entry(group).or_default();
+                        backlog.tps += lag.consume_tps;
+                        let wanted = |q: &GroupLag| topic.is_none_or(|t| t == q.topic);
+                        backlog.queues.extend(lag.queues.into_iter().filter(wanted));
+                    }
+                }
+                Err(e) => found.fail(&broker.server(), e),
+            }
+        }
+        let targets: Vec<(String, Vec<Server>)> = homes
+            .into_iter()
+            .map(|(group, home)| {
+                let home = home.intersection(&alive).map(|&at| brokers[at].server());
+                (group, home.collect())
+            })
+            .collect();
+        let connections = self
+            .each(targets, |(group, home)| async move {
+                for broker in home {
+                    let answer = self.group_clients(&broker, &group, self.deadline()).await;
+                    if !matches!(answer, Ok(None)) {
+                        return Some((group, broker, answer));
+                    }
+                }
+                None
+            })
+            .await;
+        for (group, broker, answer) in connections.into_iter().flatten() {
+            found
+                .groups
+                .entry(group)
+                .or_default()
+                .add_clients(&broker, answer);
+        }
+        found
+    }
+
+    /// Who reads which queue of a group: one question a client, through the broker that it is connected to.
+    pub async fn queue_owners(&self, group: &str, clients: &BTreeMap<String, Server>) -> Owners {
+        let limit = Deadline::after(self.timeout().min(CLIENT_LIMIT));
+        let targets: Vec<(&String, &Server)> = clients.iter().collect();
+        let answers = self
+            .each(targets, |(client, broker)| async move {
+                (client, self.running_info(broker, group, client, limit).await)
+            })
+            .await;
+        let mut owners = Owners::default();
+        for (client, answer) in answers {
+            match answer {
+                Ok(info) => {
+                    let pulled = info.mq_table.iter().filter(|(_, at)| !at.droped).map(|(q, _)| q);
+                    let popped = info
+                        .mq_pop_table
+                        .iter()
+                        .filter(|(_, at)| !at.droped)
+                        .map(|(q, _)| q);
+                    for queue in pulled.chain(popped) {
+                        owners
+                            .by_queue
+                            .entry(queue.clone())
+                            .or_default()
+                            .insert(client.clone());
+                    }
+                }
+                Err(_) => {
+                    owners.silent.insert(client.clone());
+                }
+            }
+        }
+        owners
+    }
+
+    /// What one client of a group says about itself, asked through a broker that it is connected to.
+    pub async fn running_info(
+        &self,
+        broker: &Server,
+        group: &str,
+        client: &str,
+        deadline: Deadline,
+    ) -> Result<ConsumerRunningInfo, Error> {
+        let header = GetConsumerRunningInfo {
+            consumer_group: group.to_owned(),
+            client_id: client.to_owned(),
+            jstack_enable: false,
+        };
+        let (_, info) = self.call(broker, &header, (), deadline).await?;
+        Ok(info.value)
+    }
+
+    /// Age of the first unread message of each lagging queue in `rows`: reads of one message that leave no trace.
+    pub async fn oldest_unread<'a>(
+        &self,
+        brokers: &[BrokerAt],
+        rows: impl IntoIterator<Item = &'a GroupLag>,
+    ) -> BTreeMap<Place, Duration> {
+        let deadline = self.deadline();
+        let places: BTreeSet<Place> = rows
+            .into_iter()
+            .filter(|row| row.lag().is_some_and(|lag| lag > 0))
+            .filter_map(place)
+            .collect();
+        let ages = self
+            .each(places.into_iter().collect(), |place| async move {
+                let (topic, name, queue, offset) = &place;
+                let broker = brokers.iter().find(|b| b.id.name == *name)?.server();
+                let first = self
+                    .first_stored(&broker, topic, *queue, *offset, deadline)
+                    .await?;
+                let age = u64::try_from(now_ms().saturating_sub(first)).unwrap_or(0);
+                Some((place, Duration::from_millis(age)))
+            })
+            .await;
+        ages.into_iter().flatten().collect()
+    }
+
+    /// Store time (epoch ms) of the first message of a queue at or behind `offset` that is still there.
+    pub async fn first_stored(
+        &self,
+        broker: &Server,
+        topic: &str,
+        queue: i32,
+        offset: i64,
+        deadline: Deadline,
+    ) -> Option<i64> {
+        let mut offset = offset;
+        // The second look begins where the first one was sent on to.
+        for _ in 0..2 {
+            let pull = Pull {
+                topic,
+                queue,
+                offset,
+                most: 1,
+                tags: "*",
+                hold: None,
+            };
+            let pulled = self.pull(broker, &pull, deadline).await.ok()?;
+            if let Some(message) = pulled.messages.first() {
+                return Some(message.stored_ms);
+            }
+            if pulled.next <= offset {
+                return None;
+            }
+            offset = pulled.next;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::body::Connection;
+
+    fn row(max: i64, committed: Option<i64>) -> GroupLag {
+        GroupLag {
+            topic: "T".into(),
+            broker: "b".into(),
+            max,
+            committed,
+            ..GroupLag::default()
+        }
+    }
+
+    #[test]
+    fn sums_are_of_what_is_known_and_never_negative() {
+        let mut group = Backlog {
+            queues: vec![row(10, Some(4)), row(10, Some(12)), row(10, None)],
+            ..Backlog::default()
+        };
+        assert_eq!(group.lag(), Some(6));
+        assert_eq!(group.kind(), GroupKind::Offline);
+        group.queues.truncate(0);
+        assert_eq!(group.lag(), None);
+    }
+
+    #[test]
+    fn a_broadcasting_group_has_no_backlog_to_tell() {
+        let mut group = Backlog {
+            queues: vec![row(10, Some(4))],
+            ..Backlog::default()
+        };
+        let connection = ConsumerConnection {
+            connection_set: vec![Connection {
+                client_id: "c".into(),
+                ..Connection::default()
+            }],
+            message_model: MessageModel::Broadcasting,
+            ..ConsumerConnection::default()
+        };
+        group.add_clients(&Server::at("b:1"), Ok(Some(connection)));
+        assert_eq!((group.kind(), group.lag()), (GroupKind::Broadcasting, None));
+    }
+}

@@ -1,0 +1,553 @@
+//! Committed positions of a group: read, planned, moved, read back.
+//!
+//! A move is one queue's new offset. Which request carries it depends on the broker and on who is online; see
+//! [`Method`]. Nothing outside a queue's range is ever sent.
+
+use std::collections::BTreeMap;
+
+use super::admin::cluster::BrokerAt;
+use super::admin::message::QueueAt;
+use super::error::{Error, Server};
+use super::lag::GroupKind;
+use super::{Client, Deadline};
+use crate::protocol::body::{Connection, ConsumeType, MessageModel, SubscriptionData};
+use crate::protocol::codes;
+use crate::protocol::requests::{InvokeBrokerToResetOffset, QueryConsumerOffset, UpdateConsumerOffset};
+
+/// Where a group stands in one queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Group name.
+    pub group: String,
+    /// Topic name.
+    pub topic: String,
+    /// The queue's master.
+    pub broker: BrokerAt,
+    /// Queue number.
+    pub queue: i32,
+    /// First offset still there.
+    pub min: i64,
+    /// Exclusive end.
+    pub max: i64,
+    /// Next message the group reads; `None` when it never committed.
+    pub current: Option<i64>,
+}
+
+impl Position {
+    /// `broker-a/3`.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.broker.id.name, self.queue)
+    }
+}
+
+/// Where a group shall go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Goal {
+    /// The first message that is still there.
+    Earliest,
+    /// The end itself.
+    Latest,
+    /// The first message stored at or after a time, epoch ms.
+    Time(i64),
+    /// That offset in every queue.
+    Offset(i64),
+    /// That many messages forward, or back when negative; never past an end.
+    Shift(i64),
+    /// These offsets by broker name and queue, and nothing else.
+    Exact(BTreeMap<(String, i32), i64>),
+}
+
+impl Goal {
+    /// The time that request 222 takes for this goal (`-1` is the end); `None` for single offsets.
+    fn timestamp(&self) -> Option<i64> {
+        match self {
+            Self::Earliest => Some(0),
+            Self::Latest => Some(-1),
+            Self::Time(ms) => Some(*ms),
+            Self::Offset(_) | Self::Shift(_) | Self::Exact(_) => None,
+        }
+    }
+}
+
+/// One queue's new offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Where the group stands.
+    pub at: Position,
+    /// Where it goes.
+    pub target: i64,
+    /// Store time of the message it goes to, epoch ms; `None` at the end.
+    pub target_ms: Option<i64>,
+}
+
+impl Move {
+    /// How far it goes; negative is back.
+    pub fn delta(&self) -> Option<i64> {
+        self.at.current.map(|at| self.target.saturating_sub(at))
+    }
+
+    /// Messages consumed again: those between target and the present position that are there.
+    pub fn replays(&self) -> i64 {
+        let current = self.at.current.unwrap_or(self.target).min(self.at.max);
+        current.saturating_sub(self.target).max(0)
+    }
+
+    /// Messages never consumed: those between the present position and the target that are there.
+    pub fn skips(&self) -> i64 {
+        let current = self.at.current.unwrap_or(self.target).max(self.at.min);
+        self.target.saturating_sub(current).max(0)
+    }
+
+    /// True when it changes nothing.
+    pub fn is_still(&self) -> bool {
+        self.at.current == Some(self.target)
+    }
+}
+
+/// An offset outside of its queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GoalError {
+    /// Outside of the queue.
+    #[error("offset {offset} is outside of {place}, which has {min} to {max}")]
+    Range {
+        /// `broker-a/3`.
+        place: String,
+        /// What was asked for.
+        offset: i64,
+        /// First offset there.
+        min: i64,
+        /// The end.
+        max: i64,
+    },
+    /// A named queue that the topic does not have.
+    #[error("there is no queue {0} in the topic")]
+    NoQueue(String),
+}
+
+/// The offset of a goal in one queue, where no search by time is needed. `Ok(None)` leaves the queue alone.
+fn fixed(goal: &Goal, at: &Position) -> Result<Option<i64>, GoalError> {
+    let checked = |offset: i64| {
+        if (at.min..=at.max).contains(&offset) {
+            Ok(Some(offset))
+        } else {
+            Err(GoalError::Range {
+                place: at.place(),
+                offset,
+                min: at.min,
+                max: at.max,
+            })
+        }
+    };
+    match goal {
+        Goal::Earliest => Ok(Some(at.min)),
+        Goal::Latest | Goal::Time(_) => Ok(Some(at.max)),
+        Goal::Offset(offset) => checked(*offset),
+        Goal::Shift(by) => Ok(at
+            .current
+            .map(|current| current.saturating_add(*by).clamp(at.min, at.max))),
+        Goal::Exact(offsets) => match offsets.get(&(at.broker.id.name.clone(), at.queue)) {
+            Some(offset) => checked(*offset),
+            None => Ok(None),
+        },
+    }
+}
+
+/// The request that moves a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// 222 with queue and offset: the broker keeps the reset until the queue's next pull took it.
+    Server,
+    /// 15: a commit. Right for a group without clients; running clients may commit over it.
+    Commit,
+    /// 222 with a time: the broker tells the clients, which go there.
+    Push {
+        /// Time to go to, epoch ms; -1 for the end.
+        timestamp: i64,
+    },
+}
+
+impl Method {
+    /// For listings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server-side reset",
+            Self::Commit => "commit",
+            Self::Push { .. } => "push to clients",
+        }
+    }
+}
+
+/// Who consumes with a group, over all asked brokers.
+#[derive(Debug, Clone, Default)]
+pub struct Audience {
+    /// Client connections, each client once.
+    pub clients: BTreeMap<String, Connection>,
+    /// Subscriptions as the last broker told them.
+    pub subscriptions: BTreeMap<String, SubscriptionData>,
+    /// Some broker says that it is a broadcasting group.
+    pub broadcasting: bool,
+    /// Some broker says that it pops.
+    pub popping: bool,
+}
+
+impl Audience {
+    /// Whether and how the group consumes.
+    pub fn kind(&self) -> GroupKind {
+        match (self.clients.is_empty(), self.broadcasting) {
+            (true, _) => GroupKind::Offline,
+            (_, true) => GroupKind::Broadcasting,
+            _ => GroupKind::Clustering,
+        }
+    }
+}
+
+/// How a move on one broker is carried out; `None` when this broker cannot do it (pop clients need its help).
+pub fn method(goal: &Goal, server_side: bool, audience: &Audience) -> Option<Method> {
+    if server_side {
+        return Some(Method::Server);
+    }
+    if audience.popping {
+        return None;
+    }
+    if audience.clients.is_empty() {
+        return Some(Method::Commit);
+    }
+    Some(
+        goal.timestamp()
+            .map_or(Method::Commit, |timestamp| Method::Push { timestamp }),
+    )
+}
+
+impl Client {
+    /// Positions of a group in every readable queue of a topic on `brokers`; brokers without the topic are left out.
+    pub async fn positions(
+        &self,
+        brokers: &[BrokerAt],
+        group: &str,
+        topic: &str,
+    ) -> Result<Vec<Position>, Error> {
+        let deadline = self.deadline();
+        let ranges = self
+            .each(brokers.to_vec(), |broker| async move {
+                let server = broker.server();
+                let Some((config, _)) = self.topic_config(&broker, topic, deadline).await? else {
+                    return Ok(Vec::new());
+                };
+                let stats = self.topic_stats(&server, topic, deadline).await?;
+                let readable = stats
+                    .offset_table
+                    .into_iter()
+                    .filter(|(queue, _)| queue.queue_id < config.read_queue_nums);
+                let found: Vec<Position> = readable
+                    .map(|(queue, at)| Position {
+                        group: group.to_owned(),
+                        topic: topic.to_owned(),
+                        broker: broker.clone(),
+                        queue: queue.queue_id,
+                        min: at.min_offset.max(0),
+                        max: at.max_offset.max(at.min_offset).max(0),
+                        current: None,
+                    })
+                    .collect();
+                Ok::<_, Error>(found)
+            })
+            .await;
+        let ranges: Vec<Vec<Position>> = ranges.into_iter().collect::<Result<_, Error>>()?;
+        let mut positions = self
+            .each(
+                ranges.into_iter().flatten().collect(),
+                |at: Position| async move {
+                    let server = at.broker.server();
+                    let current = self.committed(&server, group, topic, at.queue, deadline).await?;
+                    Ok::<_, Error>(Position { current, ..at })
+                },
+            )
+            .await
+            .into_iter()
+            .collect::<Result<Vec<Position>, Error>>()?;
+        positions.sort_by(|a, b| (&a.broker, a.queue).cmp(&(&b.broker, b.queue)));
+        Ok(positions)
+    }
+
+    /// Committed offset of a group in one queue; `None` when it never committed.
+    pub async fn committed(
+        &self,
+        broker: &Server,
+        group: &str,
+        topic: &str,
+        queue: i32,
+        deadline: Deadline,
+    ) -> Result<Option<i64>, Error> {
+        let header = QueryConsumerOffset {
+            consumer_group: group.to_owned(),
+            topic: topic.to_owned(),
+            queue_id: queue,
+            set_zero_if_not_found: Some(false),
+            bname: None,
+        };
+        match self.call(broker, &header, (), deadline).await {
+            Ok((reply, ())) => Ok(Some(reply.offset)),
+            Err(e) if e.remote_code() == Some(codes::QUERY_NOT_FOUND) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The moves that bring `positions` to a goal, queues that stay included, with the store times of the targets.
+    pub async fn moves(&self, positions: &[Position], goal: &Goal) -> Result<Vec<Move>, MoveError> {
+        if let Goal::Exact(offsets) = goal {
+            for (broker, queue) in offsets.keys() {
+                let known = |at: &Position| at.broker.id.name == *broker && at.queue == *queue;
+                if !positions.iter().any(known) {
+                    return Err(GoalError::NoQueue(format!("{broker}/{queue}")).into());
+                }
+            }
+        }
+        let deadline = self.deadline();
+        let found = self
+            .each(positions.to_vec(), |at| async move {
+                let Some(mut target) = fixed(goal, &at)? else {
+                    return Ok(None);
+                };
+                let queue = QueueAt {
+                    broker: at.broker.server(),
+                    queue: at.queue,
+                };
+                if let Goal::Time(ms) = goal {
+                    let offset = self.offset_at(&queue, &at.topic, *ms, deadline).await?;
+                    target = offset.clamp(at.min, at.max);
+                }
+                let target_ms = if target < at.max {
+                    self.first_stored(&queue.broker, &at.topic, at.queue, target, deadline)
+                        .await
+                } else {
+                    None
+                };
+                Ok::<_, MoveError>(Some(Move {
+                    at,
+                    target,
+                    target_ms,
+                }))
+            })
+            .await;
+        let found: Vec<Option<Move>> = found.into_iter().collect::<Result<_, _>>()?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Who consumes with a group, asked at every broker: a client behind one broker is unknown to the others.
+    pub async fn audience(&self, brokers: &[BrokerAt], group: &str) -> Result<Audience, Error> {
+        let deadline = self.deadline();
+        let answers = self
+            .each(brokers.to_vec(), |broker| async move {
+                self.group_clients(&broker.server(), group, deadline).await
+            })
+            .await;
+        let mut audience = Audience::default();
+        for answer in answers {
+            let Some(connection) = answer? else { continue };
+            audience.broadcasting |= connection.message_model == MessageModel::Broadcasting;
+            audience.popping |= connection.consume_type == ConsumeType::Pop;
+            audience.subscriptions.extend(connection.subscription_table);
+            for client in connection.connection_set {
+                audience.clients.entry(client.client_id.clone()).or_insert(client);
+            }
+        }
+        Ok(audience)
+    }
+
+    /// True when a broker keeps resets until the next pull. One that does not say, does not.
+    pub async fn resets_on_server(&self, broker: &Server) -> Result<bool, Error> {
+        match self.broker_config(broker, self.deadline()).await {
+            Ok(config) => Ok(config.get("useServerSideResetOffset").map(String::as_str) == Some("true")),
+            Err(e) if e.remote_code().is_some() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Carries out moves of one group and topic on one broker; one result a move.
+    pub async fn carry_out_moves(&self, moves: &[&Move], method: Method) -> Vec<Result<(), Error>> {
+        let deadline = self.deadline();
+        if let Method::Push { timestamp } = method {
+            let Some(first) = moves.first() else {
+                return Vec::new();
+            };
+            let header = InvokeBrokerToResetOffset {
+                topic: first.at.topic.clone(),
+                group: first.at.group.clone(),
+                timestamp,
+                is_force: true,
+                ..InvokeBrokerToResetOffset::default()
+            };
+            let mut results = vec![
+                self.call(&first.at.broker.server(), &header, (), deadline)
+                    .await
+                    .map(drop),
+            ];
+            // One request moved them all; a failure is told with the first.
+            results.extend(moves.iter().skip(1).map(|_| Ok(())));
+            return results;
+        }
+        self.each(moves.to_vec(), |one| async move {
+            let (at, server) = (&one.at, one.at.broker.server());
+            if method == Method::Server {
+                let header = InvokeBrokerToResetOffset {
+                    topic: at.topic.clone(),
+                    group: at.group.clone(),
+                    queue_id: at.queue,
+                    offset: Some(one.target),
+                    is_force: true,
+                    ..InvokeBrokerToResetOffset::default()
+                };
+                self.call(&server, &header, (), deadline).await.map(drop)
+            } else {
+                let header = UpdateConsumerOffset {
+                    consumer_group: at.group.clone(),
+                    topic: at.topic.clone(),
+                    queue_id: Some(at.queue),
+                    commit_offset: Some(one.target),
+                    bname: None,
+                };
+                self.call(&server, &header, (), deadline).await.map(drop)
+            }
+        })
+        .await
+    }
+}
+
+/// Why no plan of moves came about.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// The goal does not fit a queue.
+    #[error(transparent)]
+    Goal(#[from] GoalError),
+    /// A server did not answer as needed.
+    #[error(transparent)]
+    Call(#[from] Error),
+}
+
+/// What a committed offset says after a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// As wanted, or moved on from there.
+    Good,
+    /// The old position, or one that consuming from the target cannot reach.
+    Other(i64),
+}
+
+/// Judges a read-back. A group that consumes moves on from the target; where the broker keeps the reset, nothing
+/// else can have happened. Otherwise exactly the old position means that a client committed it again.
+pub fn judge(one: &Move, method: Method, seen: Option<i64>) -> Seen {
+    match seen {
+        Some(at) if at == one.target => Seen::Good,
+        Some(at) if at > one.target && method != Method::Commit => {
+            let back = one.at.current == Some(at) && method != Method::Server && at != one.at.max;
+            if back { Seen::Other(at) } else { Seen::Good }
+        }
+        Some(at) if at > one.target && Some(at) != one.at.current => Seen::Good,
+        other => Seen::Other(other.unwrap_or(-1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::snapshot::BrokerId;
+
+    fn at(current: Option<i64>) -> Position {
+        Position {
+            group: "G".into(),
+            topic: "T".into(),
+            broker: BrokerAt {
+                id: BrokerId {
+                    cluster: "c".into(),
+                    name: "b".into(),
+                    id: 0,
+                },
+                addr: "127.0.0.1:1".into(),
+            },
+            queue: 3,
+            min: 10,
+            max: 100,
+            current,
+        }
+    }
+
+    fn to(current: Option<i64>, target: i64) -> Move {
+        Move {
+            at: at(current),
+            target,
+            target_ms: None,
+        }
+    }
+
+    #[test]
+    fn an_offset_outside_of_a_queue_is_refused_and_a_shift_stops_at_the_ends() {
+        let place = at(Some(50));
+        assert_eq!(fixed(&Goal::Offset(10), &place), Ok(Some(10)));
+        assert_eq!(fixed(&Goal::Offset(100), &place), Ok(Some(100)));
+        assert!(matches!(
+            fixed(&Goal::Offset(0), &place),
+            Err(GoalError::Range { min: 10, .. })
+        ));
+        assert!(fixed(&Goal::Offset(101), &place).is_err());
+        assert_eq!(fixed(&Goal::Shift(-1000), &place), Ok(Some(10)));
+        assert_eq!(fixed(&Goal::Shift(7), &place), Ok(Some(57)));
+        assert_eq!(fixed(&Goal::Shift(7), &at(None)), Ok(None));
+        // 0 is an offset like any other.
+        let fresh = Position {
+            min: 0,
+            ..at(Some(5))
+        };
+        assert_eq!(fixed(&Goal::Offset(0), &fresh), Ok(Some(0)));
+        let exact = Goal::Exact([(("b".to_owned(), 3), 20)].into());
+        assert_eq!(fixed(&exact, &place), Ok(Some(20)));
+        assert_eq!(fixed(&exact, &Position { queue: 4, ..place }), Ok(None));
+    }
+
+    #[test]
+    fn what_is_replayed_and_skipped_are_messages_that_are_there() {
+        assert_eq!((to(Some(50), 20).replays(), to(Some(50), 20).skips()), (30, 0));
+        assert_eq!((to(Some(50), 90).replays(), to(Some(50), 90).skips()), (0, 40));
+        // The group stood before the first message, or behind the end.
+        assert_eq!(to(Some(2), 90).skips(), 80);
+        assert_eq!(to(Some(150), 90).replays(), 10);
+        assert_eq!((to(None, 90).replays(), to(None, 90).skips()), (0, 0));
+        assert_eq!(to(None, 90).delta(), None);
+    }
+
+    #[test]
+    fn the_method_follows_from_the_broker_and_the_clients() {
+        let nobody = Audience::default();
+        let mut online = Audience::default();
+        online.clients.insert("c".into(), Connection::default());
+        let pop = Audience {
+            popping: true,
+            ..online.clone()
+        };
+        assert_eq!(method(&Goal::Offset(1), true, &online), Some(Method::Server));
+        assert_eq!(method(&Goal::Latest, true, &pop), Some(Method::Server));
+        assert_eq!(method(&Goal::Latest, false, &nobody), Some(Method::Commit));
+        assert_eq!(
+            method(&Goal::Latest, false, &online),
+            Some(Method::Push { timestamp: -1 })
+        );
+        assert_eq!(method(&Goal::Shift(-1), false, &online), Some(Method::Commit));
+        assert_eq!(method(&Goal::Latest, false, &pop), None);
+    }
+
+    #[test]
+    fn an_old_position_that_comes_back_is_seen() {
+        let back = to(Some(50), 20);
+        assert_eq!(judge(&back, Method::Commit, Some(20)), Seen::Good);
+        assert_eq!(judge(&back, Method::Commit, Some(50)), Seen::Other(50));
+        assert_eq!(judge(&back, Method::Commit, Some(33)), Seen::Good);
+        assert_eq!(
+            judge(&back, Method::Push { timestamp: 0 }, Some(50)),
+            Seen::Other(50)
+        );
+        // The broker keeps the reset: the group has consumed its way back.
+        assert_eq!(judge(&back, Method::Server, Some(50)), Seen::Good);
+        let ahead = to(Some(20), 50);
+        assert_eq!(judge(&ahead, Method::Server, Some(20)), Seen::Other(20));
+        assert_eq!(judge(&ahead, Method::Server, Some(51)), Seen::Good);
+    }
+}

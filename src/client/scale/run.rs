@@ -1,0 +1,109 @@
+//! Carrying a plan out: look, decide, write, wait.
+
+use super::observe::Observer;
+use super::{End, Machine, Next, Queues};
+use crate::client::Client;
+use crate::client::error::Error;
+use crate::client::snapshot::BrokerId;
+
+/// What happens on the way.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// These numbers are about to be written.
+    Writing(&'a [(String, Queues)]),
+    /// A write failed; it is tried again after the next look.
+    Failed(&'a BrokerId, &'a Error),
+    /// It waits for this.
+    Waiting(&'a [String]),
+    /// Something was seen or done: the machine as it is now, for keeping.
+    Moved,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Ran {
+    /// The machine ended it.
+    End(End),
+    /// It was stopped between two requests.
+    Stopped,
+}
+
+/// Goes on until the machine ends or `stop` is ready. A write that has begun is finished first: every state in
+/// between is one in which all written queues are read.
+pub async fn run<E>(
+    client: &Client,
+    machine: &mut Machine,
+    observer: &mut Observer,
+    stop: impl Future<Output = ()>,
+    mut tell: impl FnMut(&Machine, Event<'_>) -> Result<(), E>,
+) -> Result<Ran, E> {
+    tokio::pin!(stop);
+    loop {
+        let seen = tokio::select! {
+            biased;
+            () = &mut stop => return Ok(Ran::Stopped),
+            seen = observer.look(client, machine) => seen,
+        };
+        match machine.next(&seen) {
+            Next::End(end) => {
+                tell(machine, Event::Moved)?;
+                return Ok(Ran::End(end));
+            }
+            Next::Write(writes) => {
+                // What is about to be is kept first: a run that dies here is gone on with.
+                tell(machine, Event::Moved)?;
+                tell(machine, Event::Writing(&writes))?;
+                for (name, queues) in &writes {
+                    let Some(broker) = observer.brokers.get(name) else {
+                        continue;
+                    };
+                    if let Err(e) = write(client, machine, broker, *queues).await {
+                        tell(machine, Event::Failed(&broker.id, &e))?;
+                    }
+                }
+            }
+            Next::Wait(what, pause) => {
+                tell(machine, Event::Moved)?;
+                if !what.is_empty() {
+                    tell(machine, Event::Waiting(&what))?;
+                }
+                tokio::select! {
+                    biased;
+                    () = &mut stop => return Ok(Ran::Stopped),
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Changes the two numbers on a broker and nothing else.
+async fn write(
+    client: &Client,
+    machine: &Machine,
+    broker: &crate::client::BrokerAt,
+    queues: Queues,
+) -> Result<(), Error> {
+    let topic = &machine.plan().topic;
+    let deadline = client.deadline();
+    let Some((before, _)) = client.topic_config(broker, topic, deadline).await? else {
+        return Err(Error::NotFound {
+            noun: "topic",
+            name: topic.clone(),
+            searched: broker.server().to_string(),
+            similar: Vec::new(),
+        });
+    };
+    if queues.read < before.read_queue_nums && queues.write < before.write_queue_nums {
+        return Err(Error::Invalid {
+            what: format!("topic \"{topic}\" on {}", broker.server()),
+            reason: "somebody else changed it meanwhile; both numbers are never lowered at once".into(),
+        });
+    }
+    let mut after = before.clone();
+    after.read_queue_nums = queues.read;
+    after.write_queue_nums = queues.write;
+    client
+        .write_topic(&broker.server(), Some(&before), &after, deadline)
+        .await
+}

@@ -1,0 +1,425 @@
+//! The machine against a small model of a cluster: clients with old routes, delayed and half messages, interruptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::client::lag::GroupKind;
+
+/// Step of the model, ms.
+const TICK: i64 = 2_000;
+/// How old a client's route gets.
+const ROUTE_AGE: i64 = 30_000;
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// A message on its way: when it lands, where, and what kind it is.
+#[derive(Clone)]
+struct Late {
+    at: i64,
+    broker: String,
+    queue: i32,
+    half: bool,
+}
+
+struct Model {
+    dice: Dice,
+    now: i64,
+    numbers: BTreeMap<String, Queues>,
+    ends: BTreeMap<(String, i32), i64>,
+    read: BTreeMap<(String, i32), i64>,
+    late: Vec<Late>,
+    /// What clients know, and since when.
+    producer: (BTreeMap<String, Queues>, i64),
+    consumer: (BTreeMap<String, Queues>, i64),
+}
+
+impl Model {
+    fn new(seed: u64, numbers: BTreeMap<String, Queues>) -> Self {
+        Self {
+            dice: Dice(seed),
+            now: 1_000_000,
+            producer: (numbers.clone(), 1_000_000),
+            consumer: (numbers.clone(), 1_000_000),
+            numbers,
+            ends: BTreeMap::new(),
+            read: BTreeMap::new(),
+            late: Vec::new(),
+        }
+    }
+
+    fn tick(&mut self, produce: bool) {
+        self.now += TICK;
+        if self.now - self.producer.1 >= ROUTE_AGE {
+            self.producer = (self.numbers.clone(), self.now);
+        }
+        if self.now - self.consumer.1 >= ROUTE_AGE {
+            self.consumer = (self.numbers.clone(), self.now);
+        }
+        let (due, late) = self.late.drain(..).partition(|m: &Late| m.at <= self.now);
+        self.late = late;
+        for message in due {
+            *self.ends.entry((message.broker, message.queue)).or_default() += 1;
+        }
+        if produce {
+            for _ in 0..3 {
+                self.send();
+            }
+        }
+        let queues: Vec<(String, i32)> = self.ends.keys().cloned().collect();
+        for at in queues {
+            let known = self.consumer.0.get(&at.0).map_or(0, |q| q.read);
+            // A broker refuses pulls behind its own number.
+            let open = self.numbers.get(&at.0).map_or(0, |q| q.read);
+            if at.1 < known.min(open) {
+                let end = self.ends[&at];
+                self.read.insert(at, end);
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let brokers: Vec<String> = self.producer.0.keys().cloned().collect();
+        let broker = brokers[self.dice.roll(brokers.len() as u64) as usize].clone();
+        let write = self.producer.0[&broker].write.max(1);
+        // The broker lets an old client write behind its number.
+        let queue = self.dice.roll(write as u64) as i32;
+        let (at, half) = match self.dice.roll(6) {
+            0 => (self.now + 1_000 * self.dice.roll(200) as i64, false),
+            1 => (self.now + 1_000 * self.dice.roll(90) as i64, true),
+            _ => (self.now, false),
+        };
+        self.late.push(Late {
+            at,
+            broker,
+            queue,
+            half,
+        });
+    }
+
+    fn look(&self, plan: &Plan) -> Observation {
+        let mut seen = Observation {
+            now_ms: self.now,
+            ..Observation::default()
+        };
+        let mut drained = Drained::default();
+        let mut lag = 0;
+        let mut position = 0;
+        for (name, on) in &plan.brokers {
+            let now = self.numbers[name];
+            seen.brokers.insert(name.clone(), Ok(now));
+            let queues = on.target.read..now.read.max(now.write);
+            for queue in queues.clone() {
+                let at = (name.clone(), queue);
+                let (end, read) = (
+                    self.ends.get(&at).copied().unwrap_or(0),
+                    self.read.get(&at).copied().unwrap_or(0),
+                );
+                drained.ends.insert(at, end);
+                lag += end - read;
+                position += read;
+            }
+            for message in self
+                .late
+                .iter()
+                .filter(|m| m.broker == *name && queues.contains(&m.queue))
+            {
+                if message.half {
+                    drained.pending.half += 1;
+                } else {
+                    drained.pending.delayed += 1;
+                }
+            }
+        }
+        let group = DrainedGroup {
+            kind: GroupKind::Clustering,
+            pops: false,
+            lag,
+            inflight: 0,
+            position,
+            clients: BTreeSet::new(),
+        };
+        drained.groups.insert("G".into(), group);
+        seen.drained = Some(drained);
+        seen.routes = vec![("ns".into(), self.numbers.clone())];
+        // Owners are known when the consumer has the route.
+        let open = usize::from(self.consumer.0 != self.numbers);
+        seen.unowned.insert("G".into(), Some(open));
+        seen.ends = self.ends.clone();
+        seen
+    }
+
+    /// Messages in queues that nobody reads, now or later.
+    fn stranded(&mut self) -> i64 {
+        for _ in 0..200 {
+            self.tick(false);
+        }
+        self.ends
+            .iter()
+            .map(|(at, end)| end - self.read.get(at).copied().unwrap_or(0))
+            .sum()
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        deadline: Duration::from_secs(100_000),
+        ..Settings::default()
+    }
+}
+
+/// Runs a plan to its end in the model; interrupted with odds of one in `break_odds` a look.
+fn travel(model: &mut Model, plan: &Plan, break_odds: u64) -> Result<u32, TestCaseError> {
+    let mut machine = Machine::new(plan.clone(), settings(), model.now);
+    // Who is interrupted all the time never sees the queues stand still.
+    let mut breaks = if break_odds > 0 { 20 } else { 0 };
+    for looks in 0..5_000 {
+        let seen = model.look(plan);
+        match machine.next(&seen) {
+            Next::End(End::Done) => return Ok(looks),
+            Next::End(other) => return Err(TestCaseError::fail(format!("{other:?}"))),
+            Next::Wait(..) => {}
+            Next::Write(writes) => {
+                for (name, then) in writes {
+                    let now = model.numbers[&name];
+                    prop_assert!(
+                        !(then.read < now.read && then.write < now.write),
+                        "{now} -> {then} lowers both"
+                    );
+                    let covered = now.read >= now.write;
+                    prop_assert!(
+                        !covered || then.read >= then.write,
+                        "{now} -> {then}: written and not read"
+                    );
+                    model.numbers.insert(name, then);
+                    // The process may die between two brokers.
+                    if breaks > 0 && model.dice.roll(break_odds) == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        if breaks > 0 && model.dice.roll(break_odds) == 0 {
+            breaks -= 1;
+            let text = serde_json::to_string(&machine).unwrap();
+            machine = serde_json::from_str::<Machine>(&text).unwrap().resumed(model.now);
+        }
+        model.tick(true);
+    }
+    Err(TestCaseError::fail(format!("no end; step {:?}", machine.step())))
+}
+
+fn numbers() -> impl Strategy<Value = Queues> {
+    (1..20i32, 1..20i32).prop_map(|(read, write)| Queues { read, write })
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let target = (1..20i32, 0..8i32).prop_map(|(write, more)| Queues {
+        read: write + more,
+        write,
+    });
+    proptest::collection::vec((numbers(), target), 1..4).prop_map(|brokers| Plan {
+        topic: "T".into(),
+        brokers: brokers
+            .into_iter()
+            .enumerate()
+            .map(|(i, (before, target))| (format!("b{i}"), OnBroker { before, target }))
+            .collect(),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn nothing_is_stranded_whatever_the_way_and_wherever_it_is_interrupted(
+        plan in plans(), seed in any::<u64>(), break_odds in prop_oneof![Just(0u64), 2..40u64],
+    ) {
+        let before = plan.brokers.iter().map(|(n, on)| (n.clone(), on.before)).collect();
+        let mut model = Model::new(seed, before);
+        for _ in 0..30 {
+            model.tick(true);
+        }
+        travel(&mut model, &plan, break_odds)?;
+        for (name, on) in &plan.brokers {
+            prop_assert_eq!(model.numbers[name], on.target);
+        }
+        prop_assert_eq!(model.stranded(), 0);
+    }
+
+    #[test]
+    fn an_interrupted_way_can_be_gone_back(plan in plans(), seed in any::<u64>(), looks in 0..200u32) {
+        // Back to numbers in which written queues are not read is not a state to go to.
+        prop_assume!(plan.brokers.values().all(|on| on.before.read >= on.before.write));
+        let before = plan.brokers.iter().map(|(n, on)| (n.clone(), on.before)).collect();
+        let mut model = Model::new(seed, before);
+        let mut machine = Machine::new(plan.clone(), settings(), model.now);
+        for _ in 0..looks {
+            let seen = model.look(&plan);
+            if let Next::Write(writes) = machine.next(&seen) {
+                model.numbers.extend(writes);
+            }
+            model.tick(true);
+        }
+        let back = machine.plan().reversed();
+        travel(&mut model, &back, 0)?;
+        for (name, on) in &plan.brokers {
+            prop_assert_eq!(model.numbers[name], on.before);
+        }
+        prop_assert_eq!(model.stranded(), 0);
+    }
+}
+
+/// The way by the book, write 8 and then read 8 at once, strands what is on its way: the model can tell.
+#[test]
+fn the_model_shows_what_the_book_strands() {
+    let wide = Queues { read: 16, write: 16 };
+    let mut model = Model::new(7, [("b".to_owned(), wide)].into());
+    for _ in 0..30 {
+        model.tick(true);
+    }
+    model.numbers.insert("b".into(), Queues { read: 16, write: 8 });
+    model.tick(true);
+    model.numbers.insert("b".into(), Queues { read: 8, write: 8 });
+    assert!(model.stranded() > 0);
+}
+
+fn shrink() -> (Model, Plan) {
+    let wide = Queues { read: 16, write: 16 };
+    let on = OnBroker {
+        before: wide,
+        target: Queues { read: 8, write: 8 },
+    };
+    let plan = Plan {
+        topic: "T".into(),
+        brokers: [("b".to_owned(), on)].into(),
+    };
+    (Model::new(3, [("b".to_owned(), wide)].into()), plan)
+}
+
+/// Goes until the machine drains.
+fn draining(model: &mut Model, plan: &Plan, settings: Settings) -> Machine {
+    let mut machine = Machine::new(plan.clone(), settings, model.now);
+    while machine.step() != Step::Drain {
+        if let Next::Write(writes) = machine.next(&model.look(plan)) {
+            model.numbers.extend(writes);
+        }
+        model.tick(false);
+    }
+    machine
+}
+
+#[test]
+fn a_group_that_does_not_move_ends_the_wait_with_its_name() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    model.ends.insert(("b".into(), 12), 5);
+    let mut end = None;
+    for _ in 0..300 {
+        // Nobody reads.
+        model.now += TICK;
+        if let Next::End(e) = machine.next(&model.look(&plan)) {
+            end = Some(e);
+            break;
+        }
+    }
+    let Some(End::Stalled(lines)) = end else {
+        panic!("{end:?}")
+    };
+    assert!(lines[0].starts_with("G has 5 unread"), "{lines:?}");
+    assert_eq!(
+        machine.state(),
+        "read 16 write 8 on b; every written queue is read, nothing lost"
+    );
+}
+
+#[test]
+fn the_deadline_names_what_was_waited_for() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(
+        &mut model,
+        &plan,
+        Settings {
+            deadline: Duration::from_secs(120),
+            ..settings()
+        },
+    );
+    model.late.push(Late {
+        at: i64::MAX,
+        broker: "b".into(),
+        queue: 9,
+        half: false,
+    });
+    loop {
+        model.tick(false);
+        match machine.next(&model.look(&plan)) {
+            Next::Wait(..) => {}
+            Next::End(End::Deadline(lines)) => {
+                assert!(lines.iter().any(|l| l.contains("1 delayed")), "{lines:?}");
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn somebody_elses_change_stops_the_way() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    model.numbers.insert("b".into(), Queues { read: 16, write: 16 });
+    assert!(matches!(
+        machine.next(&model.look(&plan)),
+        Next::End(End::Changed(_))
+    ));
+}
+
+#[test]
+fn a_broker_that_is_not_seen_three_times_stops_the_way() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    let mut seen = model.look(&plan);
+    seen.brokers.insert("b".into(), Err("connection refused".into()));
+    assert!(matches!(machine.next(&seen), Next::Wait(..)));
+    assert!(matches!(machine.next(&seen), Next::Wait(..)));
+    assert!(matches!(machine.next(&seen), Next::End(End::Unreachable(_))));
+}
+
+#[test]
+fn one_half_of_the_way_changes_one_number_only() {
+    let (mut model, mut plan) = shrink();
+    let on = plan.brokers.get_mut("b").unwrap();
+    on.target = Queues { read: 16, write: 8 };
+    let mut machine = Machine::new(
+        plan.clone(),
+        Settings {
+            phase: Phase::Write,
+            ..settings()
+        },
+        model.now,
+    );
+    loop {
+        match machine.next(&model.look(&plan)) {
+            Next::Write(writes) => model.numbers.extend(writes),
+            Next::End(end) => {
+                assert_eq!(end, End::Done);
+                break;
+            }
+            Next::Wait(..) => {}
+        }
+        model.tick(false);
+    }
+    assert_eq!(model.numbers["b"], Queues { read: 16, write: 8 });
+}

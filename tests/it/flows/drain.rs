@@ -1,0 +1,135 @@
+//! `rmq broker drain` and `undrain`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rmq::client::produce::{Outgoing, Producer};
+
+use super::{Reader, done, library, until};
+use crate::cli::{Cluster, items};
+
+/// A producer that sends without pause sees no error beyond its own retry; the broker gets nothing more and is safe.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_broker_gets_no_more_messages_and_no_producer_fails() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 2 --yes").await;
+    let reader = Reader::start(library(&cluster), "CG", "T");
+    let (stop, failed, sent) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let sending = {
+        let (stop, failed, sent) = (stop.clone(), failed.clone(), sent.clone());
+        let addr = cluster.addr;
+        tokio::spawn(async move {
+            // A client fetches its route anew after a refusal, as Java's does: a fresh one has no old route.
+            let fresh = || {
+                Arc::new(rmq::client::Client::new(rmq::client::Options {
+                    name_servers: vec![addr.to_string()],
+                    ..rmq::client::Options::default()
+                }))
+            };
+            let mut producer = Producer::new(fresh(), "PG").unwrap();
+            let message = Outgoing {
+                topic: "T".into(),
+                body: "x".into(),
+                ..Outgoing::default()
+            };
+            while !stop.load(Ordering::SeqCst) {
+                let mut tries = 0;
+                while producer.send(&message).await.is_err() {
+                    tries += 1;
+                    if tries > 2 {
+                        failed.fetch_add(1, Ordering::SeqCst);
+                        break;
+                    }
+                    producer = Producer::new(fresh(), "PG").unwrap();
+                }
+                sent.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+    };
+    until("messages flow", Duration::from_secs(10), async || {
+        sent.load(Ordering::SeqCst) > 50
+    })
+    .await;
+
+    let only = rmq.line("broker drain broker-c --yes").await;
+    assert_eq!(only.code, 4, "{only:?}");
+    let dry = done(&rmq, "broker drain broker-b --dry-run").await;
+    assert!(dry.stdout.contains("brokerPermission"), "{dry:?}");
+    let drained = done(&rmq, "broker drain broker-b --yes --quiet-time 2s --deadline 60s").await;
+    let last = drained.stdout.lines().last().unwrap();
+    assert!(last.starts_with("SAFE TO STOP broker-b ("), "{drained:?}");
+    assert!(
+        last.contains("in 0/s for 2 s") || last.contains("in 0/s for 3 s"),
+        "{last}"
+    );
+    assert!(last.ends_with("2 queues, lag 0, no slave"), "{last}");
+    assert_eq!(failed.load(Ordering::SeqCst), 0);
+
+    // The other one is the last that takes messages.
+    let last = rmq.line("broker drain broker-a --yes").await;
+    assert_eq!(last.code, 9, "{last:?}");
+    assert!(last.stderr.contains("last broker"), "{last:?}");
+
+    let back = done(&rmq, "broker undrain broker-b --yes").await;
+    assert!(
+        back.stdout.contains("undo: rmq broker drain broker-b"),
+        "{back:?}"
+    );
+    let route = rmq.rows(&["topic", "route", "T"]).await;
+    assert!(route.iter().all(|r| r["perm"] == "RW-"), "{route:?}");
+    let before = ends(&rmq).await;
+    until("producers come back", Duration::from_secs(40), async || {
+        ends(&rmq).await > before
+    })
+    .await;
+    stop.store(true, Ordering::SeqCst);
+    sending.await.unwrap();
+    assert_eq!(failed.load(Ordering::SeqCst), 0);
+    reader.leave().await;
+    cluster.stop().await;
+}
+
+async fn ends(rmq: &crate::cli::Rmq) -> i64 {
+    let rows = items(&rmq.line("topic status T --broker broker-b -o json").await);
+    rows.iter().map(|r| r["max"].as_i64().unwrap_or(0)).sum()
+}
+
+/// A topic with traffic on this broker alone is not made unwritable by surprise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_only_this_broker_takes_stops_a_drain() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create Only --queues 1 --broker broker-b --yes").await;
+    done(&rmq, "message send --topic Only --body x").await;
+    let refused = rmq.line("broker drain broker-b --yes").await;
+    assert_eq!(refused.code, 9, "{refused:?}");
+    assert!(refused.stderr.contains("--allow-unwritable Only"), "{refused:?}");
+    let wiped = done(
+        &rmq,
+        "broker drain broker-b --allow-unwritable Only --method wipe --yes --quiet-time 1s --deadline 30s",
+    )
+    .await;
+    assert!(wiped.stdout.contains("SAFE TO STOP broker-b"), "{wiped:?}");
+    let config = rmq
+        .rows(&["broker", "get-config", "broker-b", "brokerPermission"])
+        .await;
+    assert_eq!(config[0]["value"], "6");
+    done(&rmq, "broker undrain broker-b --yes").await;
+    let route = rmq.rows(&["topic", "route", "Only"]).await;
+    assert_eq!(route[0]["perm"], "RW-", "{route:?}");
+    // A delayed message is waited for; behind the deadline it needs a word.
+    done(&rmq, "message send --topic Only --body later --delay 4").await;
+    let late = rmq
+        .line("broker drain broker-b --allow-unwritable Only --yes --quiet-time 1s --deadline 2s")
+        .await;
+    assert_eq!(late.code, 9, "{late:?}");
+    assert!(late.stderr.contains("--ignore-delayed"), "{late:?}");
+    cluster.stop().await;
+}

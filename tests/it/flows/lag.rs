@@ -1,0 +1,131 @@
+//! `rmq group lag`: columns, sums, forms.
+
+use super::{Reader, done, json, library, until};
+use crate::cli::{Cluster, items};
+use std::time::Duration;
+
+/// Positions beyond the end count as 0 with a mark and never lower a sum; a group without a retry topic is found.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sum_is_never_lowered_by_a_position_beyond_the_end() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 2 --yes").await;
+    done(&rmq, "message send --topic T --body x --count 8").await;
+    let client = library(&cluster);
+    let reader = Reader::start(client, "CG", "T");
+    reader.has(8).await;
+    until("all is committed", Duration::from_secs(10), async || {
+        rmq.rows(&["group", "lag", "CG", "--by", "group"]).await[0]["lag"] == 0
+    })
+    .await;
+    // A client says which queues it reads only when it can be asked.
+    let owned = rmq.rows(&["group", "lag", "CG", "--by", "client"]).await;
+    assert_eq!(
+        owned.iter().map(|r| r["queues"].as_i64().unwrap()).sum::<i64>(),
+        4,
+        "{owned:?}"
+    );
+    reader.leave().await;
+    done(&rmq, "offset set CG broker-a/0=0 --topic T --yes").await;
+    let ran = done(&rmq, "group lag CG -o json").await;
+    let document = json(&ran);
+    let first = document["items"][0].clone();
+    assert_eq!(
+        (&first["broker"], &first["queue"], &first["lag"]),
+        (&"broker-a".into(), &0.into(), &first["max"])
+    );
+    assert_eq!(document["summary"]["total_lag"], first["max"]);
+    assert!(document["summary"]["max_lag_time_ms"].is_i64(), "{document}");
+    assert_eq!(document["summary"]["state"], "offline");
+
+    let by_broker = rmq.rows(&["group", "lag", "CG", "--by", "broker"]).await;
+    assert_eq!(by_broker.len(), 2, "{by_broker:?}");
+    assert_eq!(by_broker[1]["lag"], 0);
+    let all = rmq.rows(&["group", "lag"]).await;
+    assert_eq!(all.iter().filter(|g| g["group"] == "CG").count(), 1, "{all:?}");
+
+    let metrics = done(&rmq, "group lag CG --by queue -o prometheus").await;
+    let line = format!(
+        "rmq_group_lag{{group=\"CG\",topic=\"T\",broker=\"broker-a\",queue=\"0\",state=\"offline\"}} {}",
+        first["max"]
+    );
+    assert!(
+        metrics.stdout.lines().any(|l| l == line),
+        "{line}\n{}",
+        metrics.stdout
+    );
+    assert!(metrics.stdout.contains("# TYPE rmq_group_lag gauge\n"));
+
+    let late = rmq.line("group lag CG --fail-over-time 1ms -o json").await;
+    assert_eq!((late.code, items(&late).len()), (11, 4), "{late:?}");
+    cluster.stop().await;
+}
+
+/// 1000 groups on 4 brokers in one listing: prints how long it takes and how many requests.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn a_thousand_groups_on_four_brokers() {
+    use rmq::protocol::Json;
+    use rmq::protocol::requests::{UpdateAndCreateSubscriptiongroup, UpdateConsumerOffset};
+    let names = ["broker-a", "broker-b", "broker-c", "broker-d"];
+    let cluster = Cluster::start(&names).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 4 --yes").await;
+    done(&rmq, "message send --topic T --body x --count 160").await;
+    let client = library(&cluster);
+    let brokers = client
+        .brokers(&rmq::client::Scope::default(), rmq::client::Which::Masters)
+        .await
+        .unwrap();
+    for group in 0..1000 {
+        let name = format!("CG_{group}");
+        for broker in &brokers {
+            let server = broker.server();
+            let config = rmq::protocol::body::SubscriptionGroupConfig {
+                group_name: name.clone(),
+                ..Default::default()
+            };
+            client
+                .call(
+                    &server,
+                    &UpdateAndCreateSubscriptiongroup,
+                    Some(Json::new(config)),
+                    client.deadline(),
+                )
+                .await
+                .unwrap();
+            for queue in 0..4 {
+                let commit = UpdateConsumerOffset {
+                    consumer_group: name.clone(),
+                    topic: "T".into(),
+                    queue_id: Some(queue),
+                    commit_offset: Some(1),
+                    bname: None,
+                };
+                client
+                    .call(&server, &commit, (), client.deadline())
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+    for line in ["group lag --all -o json", "group lag --all -v -o name"] {
+        let begin = std::time::Instant::now();
+        let ran = done(&rmq, line).await;
+        println!(
+            "{line}: {:?}, {} requests told",
+            begin.elapsed(),
+            ran.stderr.lines().count()
+        );
+        if line.ends_with("json") {
+            let rows = items(&ran);
+            let ours: Vec<_> = rows
+                .iter()
+                .filter(|r| r["group"].as_str().unwrap().starts_with("CG_"))
+                .collect();
+            assert_eq!(ours.len(), 1000);
+            assert!(ours.iter().all(|r| r["lag"] == 144), "{:?}", ours[0]);
+        }
+    }
+    cluster.stop().await;
+}

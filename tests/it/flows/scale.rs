@@ -1,0 +1,210 @@
+//! `rmq topic scale`.
+
+use std::time::{Duration, Instant};
+
+use rmq::client::produce::Producer;
+
+use super::{Reader, done, library, send, until};
+use crate::cli::{Cluster, Rmq, items};
+
+/// Waits short enough for a test.
+const QUICK: &str = "--producer-wait 1s --still 1s --rebalance-wait 1s --verify-wait 1s";
+
+async fn numbers(rmq: &Rmq, topic: &str) -> Vec<(i64, i64)> {
+    let rows = rmq.rows(&["topic", "get", topic]).await;
+    let number = |row: &serde_json::Value, key: &str| row[key].as_i64().unwrap();
+    rows.iter()
+        .map(|r| (number(r, "read_queues"), number(r, "write_queues")))
+        .collect()
+}
+
+/// Delayed and half messages for the queues that go are waited for, and arrive; then the way back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shrink_waits_for_what_will_still_land_in_the_queues_that_go() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 16 --yes").await;
+    let client = library(&cluster);
+    let producer = Producer::new(client.clone(), "PG").unwrap();
+    let reader = Reader::start(client.clone(), "CG", "T");
+    for queue in 0..16 {
+        send(&producer, "T", queue, "now", None).await;
+    }
+    reader.has(16).await;
+    // Level 2 is 5 s.
+    let sent = Instant::now();
+    send(&producer, "T", 12, "late", Some(2)).await;
+    send(&producer, "T", 3, "late elsewhere", Some(2)).await;
+
+    let dry = done(&rmq, "topic scale T --to 8 --dry-run").await;
+    assert!(dry.stdout.contains("read_queues"), "{dry:?}");
+    assert_eq!(numbers(&rmq, "T").await, [(16, 16), (16, 16)]);
+
+    let shrunk = done(&rmq, &format!("topic scale T --to 8 --yes {QUICK}")).await;
+    assert!(
+        sent.elapsed() > Duration::from_secs(5),
+        "it did not wait: {shrunk:?}"
+    );
+    assert!(shrunk.stderr.contains("1 delayed, 0 timed, 0 half"), "{shrunk:?}");
+    assert_eq!(numbers(&rmq, "T").await, [(8, 8), (8, 8)]);
+    reader.has(18).await;
+    assert_eq!(reader.bodies().iter().filter(|b| *b == "late").count(), 1);
+    let undo = shrunk
+        .stdout
+        .lines()
+        .last()
+        .unwrap()
+        .strip_prefix("undo: rmq ")
+        .unwrap();
+    assert!(undo.starts_with("topic scale T --to 16 --broker"), "{undo}");
+
+    let grown = done(&rmq, &format!("{undo} --yes {QUICK}")).await;
+    assert_eq!(numbers(&rmq, "T").await, [(16, 16), (16, 16)], "{grown:?}");
+    let again = rmq.line("topic scale T --to 16 --yes").await;
+    assert!(again.stderr.contains("nothing to change"), "{again:?}");
+    reader.leave().await;
+    cluster.stop().await;
+}
+
+/// A group that nobody runs must be named; one that does not move is told; the way goes on, or back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shrink_stops_safely_and_goes_on_or_back() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 4 --yes").await;
+    let client = library(&cluster);
+    let producer = Producer::new(client.clone(), "PG").unwrap();
+    let reader = Reader::start(client.clone(), "CG", "T");
+    for queue in 0..4 {
+        send(&producer, "T", queue, "x", None).await;
+    }
+    reader.has(4).await;
+    reader.leave().await;
+    let offline = rmq.line("topic scale T --to 2 --yes").await;
+    assert_eq!(offline.code, 9, "{offline:?}");
+    assert!(offline.stderr.contains("--ignore-group CG"), "{offline:?}");
+
+    // Level 4 is 30 s: the deadline comes first.
+    let reader = Reader::start(client.clone(), "CG", "T");
+    until("it is online", Duration::from_secs(10), async || {
+        items(&rmq.line("group clients CG -o json").await).len() == 1
+    })
+    .await;
+    send(&producer, "T", 3, "late", Some(4)).await;
+    let late = rmq
+        .line(&format!("topic scale T --to 2 --yes {QUICK} --deadline 3s"))
+        .await;
+    assert_eq!(late.code, 8, "{late:?}");
+    assert!(
+        late.stderr
+            .contains("read 4 write 2 on broker-a; every written queue is read"),
+        "{late:?}"
+    );
+    assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
+
+    // The mark and the file keep others away.
+    let other = rmq.line("topic scale T --to 3 --yes").await;
+    assert_eq!(other.code, 9, "{other:?}");
+    let elsewhere = Rmq::new(&cluster.addr.to_string(), &cluster.path("elsewhere"));
+    let marked = elsewhere.line("topic scale T --to 3 --yes").await;
+    assert_eq!(marked.code, 9, "{marked:?}");
+    assert!(marked.stderr.contains("is being scaled"), "{marked:?}");
+
+    let resumed = rmq
+        .line(&format!("topic scale T --resume --yes {QUICK} --deadline 2s"))
+        .await;
+    assert_eq!(resumed.code, 8, "{resumed:?}");
+    assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
+    let back = done(&rmq, &format!("topic scale T --undo --yes {QUICK}")).await;
+    assert_eq!(numbers(&rmq, "T").await, [(4, 4)], "{back:?}");
+    let nothing = rmq.line("topic scale T --resume --yes").await;
+    assert_eq!(nothing.code, 9, "{nothing:?}");
+    // Nothing keeps anybody away any more.
+    let free = elsewhere.line("topic scale T --to 4 --yes").await;
+    assert_eq!(free.code, 0, "{free:?}");
+    reader.leave().await;
+    cluster.stop().await;
+}
+
+/// Ctrl-C wherever it comes: written queues are read, and the way goes on from there.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_leaves_every_written_queue_read() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 4 --yes").await;
+    let client = library(&cluster);
+    let reader = Reader::start(client.clone(), "CG", "T");
+    until("it is online", Duration::from_secs(10), async || {
+        items(&rmq.line("group clients CG -o json").await).len() == 1
+    })
+    .await;
+    // Each is told on stderr when it is reached.
+    for (target, step) in [("8", "wait for consumers"), ("2", "drain")] {
+        let line = format!("topic scale T --to {target} --yes --rebalance-wait 20s --producer-wait 20s");
+        let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
+        command
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null());
+        let step = step.to_owned();
+        let told = tokio::task::spawn_blocking(move || {
+            use std::io::BufRead as _;
+            let mut child = command.spawn().unwrap();
+            let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+            while let Some(Ok(line)) = lines.next() {
+                if line.starts_with(&step) {
+                    break;
+                }
+            }
+            let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+            let rest: Vec<String> = lines.map_while(Result::ok).collect();
+            (child.wait().unwrap().code(), rest.join("\n"))
+        })
+        .await
+        .unwrap();
+        assert_eq!(told.0, Some(130), "{told:?}");
+        assert!(told.1.contains("every written queue is read"), "{told:?}");
+        let (read, write) = numbers(&rmq, "T").await[0];
+        assert!(read >= write);
+        done(&rmq, &format!("topic scale T --resume --yes {QUICK}")).await;
+        let target: i64 = target.parse().unwrap();
+        assert_eq!(numbers(&rmq, "T").await, [(target, target)]);
+    }
+    reader.leave().await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scale_that_makes_no_sense_is_refused() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 4 --yes").await;
+    done(&rmq, "topic create O --queues 4 --order --yes").await;
+    for (line, code) in [
+        ("topic scale T", 2),
+        ("topic scale T --to 0 --yes", 2),
+        ("topic scale T --read-to 2 --write-to 4 --yes", 2),
+        ("topic scale T --write-to 8 --phase write --read-to 8 --yes", 9),
+        ("topic scale T --to 2 --phase read --yes", 9),
+        ("topic scale Missing --to 2 --yes", 4),
+        ("topic scale O --to 2 --yes", 9),
+        ("topic scale TBW102 --to 2 --yes", 9),
+        ("topic scale T --undo --yes", 9),
+        ("topic scale T --to 8", 13),
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+    }
+    assert_eq!(numbers(&rmq, "T").await, [(4, 4)]);
+    done(&rmq, &format!("topic scale T --to 2 --phase write --yes {QUICK}")).await;
+    assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
+    done(&rmq, &format!("topic scale T --to 2 --phase read --yes {QUICK}")).await;
+    assert_eq!(numbers(&rmq, "T").await, [(2, 2)]);
+    done(
+        &rmq,
+        &format!("topic scale O --to 5 --allow-reorder --yes {QUICK}"),
+    )
+    .await;
+    cluster.stop().await;
+}
