@@ -100,7 +100,7 @@ fn consume_stats_now(broker: &Broker, header: GetConsumeStats) -> Handled<GetCon
     Ok(Answer::ok((), Json::new(body)))
 }
 
-/// 317: the same for every group, in the queues that producers may write to.
+/// 317: the same for every group. Java leaves out the queues that are only read: those that a shrink drains.
 pub async fn broker_consume_stats(
     broker: &Arc<Broker>,
     _: &Peer,
@@ -135,7 +135,7 @@ fn broker_consume_stats_now(
                 consume_tps: broker.stats.group_get_tps(&group, &topic),
                 ..ConsumeStats::default()
             };
-            for queue_id in 0..config.write_queue_nums {
+            for queue_id in 0..config.write_queue_nums.max(config.read_queue_nums) {
                 let offsets = broker.places(&group, &topic, queue_id);
                 body.total_diff += offsets.lag();
                 body.total_inflight_diff += offsets.in_flight();

@@ -179,6 +179,15 @@ fn show(session: &Session, plan: &Plan) {
     session.talk(&lines.join("\n"));
 }
 
+/// Says what a plan means where nobody is asked, and so nobody is shown the plan.
+pub fn tell_impact(session: &Session, plan: &Plan) {
+    if session.dry_run || session.yes.is_some() {
+        for line in &plan.impact {
+            session.note(line);
+        }
+    }
+}
+
 /// Prints one row a step, the undo line, and writes the journal; the exit code follows from the outcomes.
 pub fn report(
     session: &Session,

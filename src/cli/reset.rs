@@ -506,6 +506,7 @@ pub async fn carry_out(
         session.note("nothing to change");
         return Ok(());
     }
+    change::tell_impact(session, &plan);
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);

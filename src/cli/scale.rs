@@ -234,6 +234,7 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
         session.note("nothing to change");
         return Ok(());
     }
+    change::tell_impact(session, &change);
     if session.dry_run {
         let planned = vec![Outcome::Planned; change.steps.len()];
         return change::report(session, &change, planned, None);

@@ -10,6 +10,7 @@ mod inspect;
 mod inspect_cli;
 mod inspect_verify;
 mod interop_cli;
+mod interop_flows;
 mod interop_java;
 mod interop_mqadmin;
 mod interop_store;

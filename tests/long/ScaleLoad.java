@@ -18,8 +18,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * ScaleLoad NAMESRV TOPIC SEND_S TOTAL_S
  *
- * Two groups consume the topic, and a producer sends about 50 messages a second for SEND_S seconds: of 20, one is delayed by a
- * minute (level 5), one is timed for 45 s, one is a half message that is committed when the broker asks, the others are plain.
+ * Two groups consume the topic, and a producer sends about 50 messages a second for SEND_S seconds: of 20, one is delayed by
+ * two minutes (level 6), one is timed for 100 s, one is a half message that is committed when the broker asks, the others are plain.
  * Then it waits until both groups have everything, TOTAL_S seconds from the start at most, and prints for each kind how many were
  * sent and how many each group never got, and the number of duplicates. Exit 1 when something was not received.
  */
@@ -49,9 +49,6 @@ public final class ScaleLoad {
     public static void main(String[] args) throws Exception {
         String ns = args[0];
         String topic = args[1];
-        long start = System.currentTimeMillis();
-        long sendEnd = start + Integer.parseInt(args[2]) * 1000L;
-        long end = start + Integer.parseInt(args[3]) * 1000L;
         Map<String, AtomicInteger> first = new ConcurrentHashMap<>();
         Map<String, AtomicInteger> second = new ConcurrentHashMap<>();
         DefaultMQPushConsumer one = consumer(ns, topic, "CG_LOAD_1", first);
@@ -77,6 +74,11 @@ public final class ScaleLoad {
         tx.start();
         Map<String, String> sent = new ConcurrentHashMap<>();
         int failed = 0;
+        plain.send(new Message(topic, "first", "first", new byte[1]));
+        System.out.println("sending");
+        long start = System.currentTimeMillis();
+        long sendEnd = start + Integer.parseInt(args[2]) * 1000L;
+        long end = start + Integer.parseInt(args[3]) * 1000L;
         for (int i = 0; System.currentTimeMillis() < sendEnd; i++) {
             String key = "K-" + i;
             String kind = kind(i);
@@ -87,9 +89,9 @@ public final class ScaleLoad {
                     status = tx.sendMessageInTransaction(message, null).getSendStatus();
                 } else {
                     if (kind.equals("delayed")) {
-                        message.setDelayTimeLevel(5);
+                        message.setDelayTimeLevel(6);
                     } else if (kind.equals("timed")) {
-                        message.setDelayTimeSec(45);
+                        message.setDelayTimeSec(100);
                     }
                     status = plain.send(message).getSendStatus();
                 }

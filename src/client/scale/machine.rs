@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Drained, Observation, OnBroker, Phase, Plan, Queues, Settings, Wants};
+use super::{Drained, Ends, Observation, OnBroker, Phase, Plan, Queues, Settings, Wants};
 use crate::client::lag::GroupKind;
 
 /// Looks in a row that may fail before the way is interrupted.
@@ -104,13 +104,15 @@ struct Memory {
     failures: u32,
     repeats: u32,
     /// Ends of the drained queues and since when they stand there.
-    ends: Option<(BTreeMap<(String, i32), i64>, i64)>,
+    ends: Option<(Ends, i64)>,
+    /// Nothing waited elsewhere in the last look.
+    nothing_waited: bool,
     /// Position of each group and since when it stands there.
     positions: BTreeMap<String, (i64, i64)>,
     /// Since when no group has a backlog.
     read_since: Option<i64>,
     /// Ends when the new queues came.
-    first_ends: Option<BTreeMap<(String, i32), i64>>,
+    first_ends: Option<Ends>,
     /// What the last wait was for.
     waiting: Vec<String>,
 }
@@ -290,6 +292,7 @@ impl Machine {
         self.entered_ms = now;
         self.memory.repeats = 0;
         self.memory.ends = None;
+        self.memory.nothing_waited = false;
         self.memory.positions.clear();
         self.memory.read_since = None;
         self.memory.first_ends = None;
@@ -509,7 +512,7 @@ impl Machine {
                 still_for / 1000,
                 self.settings.still.as_secs()
             );
-            if moved && waited >= self.settings.producer_wait && drained.pending.is_empty() {
+            if moved && self.memory.nothing_waited && waited >= self.settings.producer_wait {
                 let names: Vec<&str> = drained.producers.iter().map(String::as_str).collect();
                 line.push_str(&format!(
                     "; somebody still writes to them, producers: {}",
@@ -518,6 +521,7 @@ impl Machine {
             }
             waiting.push(line);
         }
+        self.memory.nothing_waited = drained.pending.is_empty();
         let (mut behind, mut stalled, mut pops) = (Vec::new(), Vec::new(), false);
         for (name, group) in &drained.groups {
             if self.settings.ignored.contains(name) {

@@ -168,6 +168,9 @@ impl Default for Settings {
     }
 }
 
+/// Ends of queues by broker name and number.
+pub type Ends = BTreeMap<(String, i32), i64>;
+
 /// What of a topic is looked at. The numbers themselves always are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wants {
@@ -197,14 +200,14 @@ pub struct Observation {
     /// The queues to drain.
     pub drained: Option<Drained>,
     /// Ends of all queues by broker and number.
-    pub ends: BTreeMap<(String, i32), i64>,
+    pub ends: Ends,
 }
 
 /// The queues to drain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Drained {
     /// Ends by broker and number.
-    pub ends: BTreeMap<(String, i32), i64>,
+    pub ends: Ends,
     /// Groups of the topic by name.
     pub groups: BTreeMap<String, DrainedGroup>,
     /// Messages that will still land in them.

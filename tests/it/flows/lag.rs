@@ -77,38 +77,38 @@ async fn a_thousand_groups_on_four_brokers() {
         .brokers(&rmq::client::Scope::default(), rmq::client::Which::Masters)
         .await
         .unwrap();
-    for group in 0..1000 {
-        let name = format!("CG_{group}");
-        for broker in &brokers {
-            let server = broker.server();
-            let config = rmq::protocol::body::SubscriptionGroupConfig {
-                group_name: name.clone(),
-                ..Default::default()
-            };
-            client
-                .call(
-                    &server,
-                    &UpdateAndCreateSubscriptiongroup,
-                    Some(Json::new(config)),
-                    client.deadline(),
-                )
-                .await
-                .unwrap();
-            for queue in 0..4 {
-                let commit = UpdateConsumerOffset {
-                    consumer_group: name.clone(),
-                    topic: "T".into(),
-                    queue_id: Some(queue),
-                    commit_offset: Some(1),
-                    bname: None,
+    let (client, brokers) = (&client, &brokers);
+    client
+        .each((0..1000).collect(), |group: i32| async move {
+            let name = format!("CG_{group}");
+            for broker in brokers {
+                let server = broker.server();
+                let config = rmq::protocol::body::SubscriptionGroupConfig {
+                    group_name: name.clone(),
+                    ..Default::default()
                 };
+                let header = UpdateAndCreateSubscriptiongroup;
+                let body = Some(Json::new(config));
                 client
-                    .call(&server, &commit, (), client.deadline())
+                    .call(&server, &header, body, client.deadline())
                     .await
                     .unwrap();
+                for queue in 0..4 {
+                    let commit = UpdateConsumerOffset {
+                        consumer_group: name.clone(),
+                        topic: "T".into(),
+                        queue_id: Some(queue),
+                        commit_offset: Some(1),
+                        bname: None,
+                    };
+                    client
+                        .call(&server, &commit, (), client.deadline())
+                        .await
+                        .unwrap();
+                }
             }
-        }
-    }
+        })
+        .await;
     for line in ["group lag --all -o json", "group lag --all -v -o name"] {
         let begin = std::time::Instant::now();
         let ran = done(&rmq, line).await;
