@@ -1,4 +1,4 @@
-//! The broker's own settings over the wire (25, 26), its statistics (315), and its replicas (907).
+//! The broker's own settings over the wire (25, 26), its statistics (315), and its replicas (907, 908, 1007).
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +8,8 @@ use crate::config_file;
 use crate::fields::Fields;
 use crate::protocol::body::{BrokerStatsData, BrokerStatsItem, HaRuntimeInfo};
 use crate::protocol::requests::{
-    GetBrokerConfig, GetBrokerConfigReply, GetBrokerHaStatus, UpdateBrokerConfig, ViewBrokerStatsData,
+    GetBrokerConfig, GetBrokerConfigReply, GetBrokerEpochCache, GetBrokerHaStatus, ResetMasterFlushOffset,
+    UpdateBrokerConfig, ViewBrokerStatsData,
 };
 use crate::protocol::{Json, Text, codes, json};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
@@ -108,6 +109,7 @@ pub async fn get_config(
     };
     let header = GetBrokerConfigReply {
         version: String::from_utf8_lossy(&json::to_vec(&version)).into_owned(),
+        rmq_read_at_start: Some(config::read_at_start().collect::<Vec<_>>().join(";")),
     };
     Ok(Answer::ok(header, Text(config_file::to_text(&entries?))))
 }
@@ -157,4 +159,27 @@ pub async fn ha_status(
         ..HaRuntimeInfo::default()
     };
     Ok(Answer::ok((), Json::new(body)))
+}
+
+/// 908: slaves alone have a master's flush offset; a master says yes and does nothing, as in Java.
+pub async fn reset_flush_offset(
+    _: &Arc<Broker>,
+    _: &Peer,
+    _: ResetMasterFlushOffset,
+    (): (),
+) -> Handled<ResetMasterFlushOffset> {
+    Ok(Answer::ok((), ()))
+}
+
+/// 1007: what Java answers where no controller leads the replicas.
+pub async fn epochs(
+    _: &Arc<Broker>,
+    _: &Peer,
+    _: GetBrokerEpochCache,
+    (): (),
+) -> Handled<GetBrokerEpochCache> {
+    Err(Refusal::new(
+        codes::SYSTEM_ERROR,
+        "this request only for controllerMode ",
+    ))
 }

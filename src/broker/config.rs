@@ -142,6 +142,11 @@ pub struct BrokerConfig {
     pub default_message_request_mode: String,
     /// How many neighbours share a pop client's queues then; all when it is 0 or less.
     pub default_pop_share_queue_num: i32,
+    /// Bytes of cold data that a group may read in five seconds before it is slowed down, where nothing else was set
+    /// for it (2001).
+    pub cg_cold_read_threshold: i64,
+    /// Bytes of cold data that all groups together may read in five seconds.
+    pub global_cold_read_threshold: i64,
     /// Sends to a topic or broker without write permission are answered 16, so that clients turn to another broker
     /// at once; false is Java's way, which checks the broker's permission for order topics alone.
     pub rmq_check_write_perm: bool,
@@ -210,6 +215,8 @@ impl Default for BrokerConfig {
             server_load_balancer_enable: true,
             default_message_request_mode: "PULL".into(),
             default_pop_share_queue_num: -1,
+            cg_cold_read_threshold: 3 * 1024 * 1024,
+            global_cold_read_threshold: 100 * 1024 * 1024,
             rmq_check_write_perm: true,
         }
     }
@@ -251,6 +258,8 @@ pub const LIMITS: Limits = &[
     ("popFromRetryProbability", Allowed::Range(0, 100)),
     ("popInflightMessageThreshold", Allowed::Range(0, i64::MAX)),
     ("defaultMessageRequestMode", Allowed::OneOf(&["PULL", "POP"])),
+    ("cgColdReadThreshold", Allowed::Range(0, i64::MAX)),
+    ("globalColdReadThreshold", Allowed::Range(0, i64::MAX)),
 ];
 
 /// The same for keys of the store.
@@ -286,6 +295,7 @@ pub const STORE_LIMITS: Limits = &[
     ("timerCongestNumEachSlot", Allowed::Range(1, i32::MAX as i64)),
     ("mappedFileSizeTimerLog", Allowed::Range(1024, 1 << 30)),
     ("accessMessageInMemoryMaxRatio", Allowed::Range(1, 100)),
+    ("accessMessageInMemoryHotRatio", Allowed::Range(0, 100)),
     ("maxTransferCountOnMessageInMemory", Allowed::Range(1, 100_000)),
     ("maxTransferBytesOnMessageInMemory", Allowed::Range(1, 16_000_000)),
     ("maxTransferCountOnMessageInDisk", Allowed::Range(1, 100_000)),
@@ -343,8 +353,33 @@ const LIVE: &[&str] = &[
     "serverLoadBalancerEnable",
     "defaultMessageRequestMode",
     "defaultPopShareQueueNum",
+    "cgColdReadThreshold",
+    "globalColdReadThreshold",
     "rmqCheckWritePerm",
 ];
+
+/// Keys of the store that are read at its start.
+const STORE_AT_START: &[&str] = &[
+    "storePathRootDir",
+    "storePathCommitLog",
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "maxHashSlotNum",
+    "maxIndexNum",
+    "enableMultiDispatch",
+    "timerWheelEnable",
+    "timerPrecisionMs",
+    "timerRollWindowSlot",
+    "mappedFileSizeTimerLog",
+];
+
+/// Every key whose change waits for the next start.
+pub(super) fn read_at_start() -> impl Iterator<Item = &'static str> {
+    let roles = config_file::keys::<BrokerConfig>().iter().copied();
+    roles
+        .filter(|key| !LIVE.contains(key))
+        .chain(STORE_AT_START.iter().copied())
+}
 
 /// Keys of the broker or the store that name where things are or who the broker is: no request may change them.
 const GUARDED: &[&str] = &[

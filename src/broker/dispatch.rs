@@ -5,17 +5,19 @@ use crate::protocol::requests::{
     CleanUnusedTopic, CloneGroupOffset, ConsumerSendMsgBack, DeleteExpiredCommitlog, DeleteSubscriptiongroup,
     DeleteTopicInBroker, EndTransaction, GetAllConsumerOffset, GetAllDelayOffset, GetAllMessageRequestMode,
     GetAllProducerInfo, GetAllSubscriptiongroupConfig, GetAllTopicConfig, GetBrokerConfig,
-    GetBrokerConsumeStats, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetConsumeStats,
+    GetBrokerConsumeStats, GetBrokerEpochCache, GetBrokerHaStatus, GetBrokerRuntimeInfo,
+    GetColdDataFlowCtrInfo, GetConsumeStats,
     GetConsumerConnectionList, GetConsumerListByGroup, GetEarliestMsgStoretime, GetMaxOffset, GetMinOffset,
     GetProducerConnectionList, GetSubscriptiongroupConfig, GetSystemTopicListFromBroker, GetTopicConfig,
     GetTopicStatsInfo, HeartBeat, InvokeBrokerToGetConsumerStatus, InvokeBrokerToResetOffset,
     LitePullMessage, LockBatchMq, Notification, PeekMessage, PollingInfo, PopMessage, PullMessage,
     QueryAssignment, QueryConsumeQueue, QueryConsumeTimeSpan, QueryConsumerOffset, QueryCorrectionOffset,
     QueryMessage, QuerySubscriptionByConsumer, QueryTopicConsumeByWho, QueryTopicsByConsumer, RecallMessage,
-    ResumeCheckHalfMessage, SearchOffsetByTimestamp, SendBatchMessage, SendMessage, SendMessageV2,
-    SendReplyMessage, SendReplyMessageV2, SetMessageRequestMode, UnlockBatchMq, UnregisterClient,
+    RemoveColdDataFlowCtrConfig, ResetMasterFlushOffset, ResumeCheckHalfMessage, SearchOffsetByTimestamp, SendBatchMessage, SendMessage, SendMessageV2,
+    SendReplyMessage, SendReplyMessageV2, SetCommitlogReadMode, SetMessageRequestMode, UnlockBatchMq, UnregisterClient,
     UpdateAndCreateSubscriptiongroup, UpdateAndCreateSubscriptiongroupList, UpdateAndCreateTopic,
-    UpdateAndCreateTopicList, UpdateAndGetGroupForbidden, UpdateBrokerConfig, UpdateConsumerOffset,
+    UpdateAndCreateTopicList, UpdateAndGetGroupForbidden, UpdateBrokerConfig,
+    UpdateColdDataFlowCtrConfig, UpdateConsumerOffset,
     ViewBrokerStatsData, ViewMessageById,
 };
 use crate::routes;
@@ -99,6 +101,12 @@ routes! {
     GetBrokerConfig => admin::get_config,
     ViewBrokerStatsData => admin::stats_data,
     GetBrokerHaStatus => admin::ha_status,
+    ResetMasterFlushOffset => admin::reset_flush_offset,
+    GetBrokerEpochCache => admin::epochs,
+    UpdateColdDataFlowCtrConfig => cold_flow::set,
+    RemoveColdDataFlowCtrConfig => cold_flow::unset,
+    GetColdDataFlowCtrInfo => cold_flow::info,
+    SetCommitlogReadMode => cold_flow::set_read_mode,
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod attributes;
 mod cleanup;
 mod client_requests;
 mod clients;
+mod cold_flow;
 mod config;
 mod consume_stats;
 mod delay;
@@ -137,6 +138,7 @@ pub struct Broker {
     stats: stats::Stats,
     transactions: transactions::Transactions,
     aside: aside::Aside,
+    cold_flow: cold_flow::ColdFlow,
     registrar: register::Registrar,
     unique_keys: UniqueKeys,
     utc_offset_s: i32,
@@ -274,6 +276,7 @@ impl Broker {
             stats: stats::Stats::default(),
             transactions: transactions::Transactions::new(&store),
             aside: aside::Aside::default(),
+            cold_flow: cold_flow::ColdFlow::default(),
             registrar: register::Registrar::new(),
             unique_keys: UniqueKeys::new(store_host.ip(), std::process::id(), boot_ms as i32),
             utc_offset_s: jiff::tz::TimeZone::system()

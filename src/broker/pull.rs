@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::aside::Read;
 use super::clients::Subscription;
+use super::cold_flow::Cold;
 use super::groups::{TOOLS_GROUP, is_system_group};
 use super::stats::Named;
 use super::{Broker, FAQ, filter};
@@ -139,6 +140,9 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
     // Where to look: moves on while held, over messages that the filter drops.
     let mut offset = header.queue_offset;
     let (mut held, mut over) = (false, until.is_none());
+    let mut most = usize::try_from(header.max_msg_nums).unwrap_or(0).max(1);
+    // Waited already since its group reads too much cold data.
+    let mut slowed = false;
     loop {
         if held {
             // Topic, group or permissions may have changed meanwhile.
@@ -150,9 +154,24 @@ async fn pull<R: Request<Reply = PullMessageReply, ReplyBody = Records>>(
         if let Some(reset) = broker.offsets.take_reset(group, topic, queue_id) {
             return Ok(broker.answer_pull(&header, &allowed, Outcome::Reset(reset), Duration::ZERO));
         }
+        match broker.cold_pull(peer, &header, offset)? {
+            Cold::Wait(pause) if !slowed => {
+                slowed = true;
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = peer.draining() => {
+                        return Err(Refusal::new(codes::SERVICE_NOT_AVAILABLE, "the broker is stopping"));
+                    }
+                }
+                most = 1;
+                held = true;
+                continue;
+            }
+            Cold::Wait(_) | Cold::Free => {}
+        }
         bell.borrow_and_update();
         let started = Instant::now();
-        let mut got = broker.read(&header, offset, &allowed.subscription).await?;
+        let mut got = broker.read(&header, offset, most, &allowed.subscription).await?;
         let dropped = got.status == GetStatus::NoMatchedMessage;
         let nothing = code_of(got.status, header.queue_offset) == codes::PULL_NOT_FOUND;
         if over || !(nothing || (held && dropped)) {
@@ -344,6 +363,7 @@ impl Broker {
         &self,
         header: &PullMessage,
         offset: i64,
+        most: usize,
         subscription: &Arc<Subscription>,
     ) -> Result<Got, Refusal> {
         let started = Instant::now();
@@ -351,10 +371,11 @@ impl Broker {
             topic: header.topic.clone(),
             queue_id: header.queue_id,
             offset,
-            most: usize::try_from(header.max_msg_nums).unwrap_or(0).max(1),
+            most,
             filter: Chosen(Arc::clone(subscription)),
         };
         let got = self.read_queue(read).await?;
+        self.count_cold(&header.consumer_group, &got);
         self.stats.get_took(started.elapsed());
         Ok(got)
     }

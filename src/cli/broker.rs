@@ -1,19 +1,28 @@
-//! `rmq broker`: list, describe, configuration.
-
-use std::collections::BTreeMap;
+//! `rmq broker`: the commands, the list, the description, the configuration. Other looks are in `broker_look`, changes in
+//! `broker_change`, `broker_clean`, `cold_flow` and `container`.
 
 use clap::Subcommand;
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::broker_change::{self, PermArgs};
+use super::broker_clean::{self, CleanArgs};
+use super::broker_look::{self, LagArgs};
 use super::cluster::{failure, look};
+use super::cluster_look::finding_rows;
+use super::cold_flow;
+use super::container;
 use super::drain::{self, DrainArgs, UndrainArgs};
-use super::exit::{self, Failure};
+use super::exit::Failure;
 use super::output::{Cell, Detail, Listing, col, wide};
 use super::scope::ScopeArgs;
+pub use super::server_config::pair;
+use super::server_config::{self, Target};
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
+use crate::client::admin::broker::CleanUp;
+use crate::client::admin::config::ConfigOf;
+use crate::client::findings::{Subject, Trends, findings};
 use crate::client::snapshot::{BrokerState, RegistrationAge};
-use crate::client::{BrokerAt, BrokerSelector, Parts, RuntimeInfo, Scope, Which, similar};
+use crate::client::{BrokerAt, BrokerSelector, Parts, RuntimeInfo, Scope, Which};
 
 /// Commands on brokers.
 #[derive(Debug, Clone, Subcommand)]
@@ -36,27 +45,105 @@ pub enum Command {
         broker: BrokerSelector,
         /// Keys to show
         keys: Vec<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
     },
-    /// Change a broker's configuration; unknown keys and values of the wrong type are refused
+    /// Change configuration keys; unknown keys and values of the wrong type are refused
     SetConfig {
-        /// NAME, NAME:ID or HOST:PORT
-        broker: BrokerSelector,
-        /// Changes
-        #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
-        changes: Vec<(String, String)>,
+        /// Brokers (NAME, NAME:ID or HOST:PORT; every master when none is named) and changes
+        #[arg(required = true, value_name = "BROKER|KEY=VALUE")]
+        words: Vec<String>,
+        /// Masters of this cluster
+        #[arg(short, long, value_name = "NAME")]
+        cluster: Option<String>,
+        /// Slaves as well
+        #[arg(long)]
+        replicas: bool,
     },
     /// Take a broker out of service: producers leave it, what it holds is consumed, then it may stop
     Drain(DrainArgs),
     /// Let producers back on a drained broker
     Undrain(UndrainArgs),
-}
-
-/// `k=v`
-pub fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        _ => Err(format!("\"{text}\" is not KEY=VALUE")),
-    }
+    /// Show every runtime figure of a broker
+    Stats {
+        /// NAME, NAME:ID or HOST:PORT; every broker when none is named
+        broker: Vec<BrokerSelector>,
+        /// Only this cluster
+        #[arg(short, long, value_name = "NAME")]
+        cluster: Option<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show how far every group is on a broker
+    ConsumeStats(LagArgs),
+    /// Show replication: the slaves of a master, or how far a slave is
+    Ha {
+        /// NAME, NAME:ID or HOST:PORT; every master when none is named
+        broker: Vec<BrokerSelector>,
+        /// Only this cluster
+        #[arg(short, long, value_name = "NAME")]
+        cluster: Option<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show the epochs of a broker in controller mode
+    Epoch {
+        /// NAME, NAME:ID or HOST:PORT; every broker when none is named
+        broker: Vec<BrokerSelector>,
+        /// Only this cluster
+        #[arg(short, long, value_name = "NAME")]
+        cluster: Option<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Set what the broker itself allows: reads, writes, both
+    SetPermission(PermArgs),
+    /// Take a broker's write permission away at the name servers; the broker itself goes on taking sends
+    WipeWrite {
+        /// Broker name
+        broker: BrokerSelector,
+    },
+    /// Give read and write permission back at the name servers, to all topics of a broker
+    RestoreWrite {
+        /// Broker name
+        broker: BrokerSelector,
+    },
+    /// Delete consume queue files whose messages have left the log
+    CleanCq(CleanArgs),
+    /// Delete expired segments of the commit log now
+    CleanCommitlog(CleanArgs),
+    /// Delete consume queues of topics that a broker does not know
+    CleanUnusedTopics(CleanArgs),
+    /// Let the system read the commit log ahead, or page by page, until the next start
+    SetReadahead {
+        /// normal: ahead; random: page by page
+        mode: broker_change::ReadAhead,
+        /// NAME, NAME:ID or HOST:PORT; every broker of the cluster when none is named
+        broker: Vec<BrokerSelector>,
+        /// Brokers of this cluster
+        #[arg(short, long, value_name = "NAME")]
+        cluster: Option<String>,
+    },
+    /// Thresholds of groups that read what lies far behind the end of the log
+    #[command(subcommand)]
+    ColdFlow(cold_flow::Command),
+    /// Tell a slave how far its master has flushed
+    ResetFlushOffset {
+        /// A slave: NAME:ID or HOST:PORT
+        broker: BrokerSelector,
+        /// Offset in the commit log
+        #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
+        to: i64,
+    },
+    /// Brokers inside a broker container
+    #[command(subcommand)]
+    Container(container::Command),
+    /// Move POP records from RocksDB to the store's own files
+    PopRollback(CleanArgs),
+    /// Let brokers compare their RocksDB queues with their file queues; the result stands in their own logs
+    CheckCq(broker_look::CheckCqArgs),
+    /// Let brokers write their RocksDB tables as JSON files, on their own machines
+    ExportConfig(broker_clean::ExportArgs),
 }
 
 /// Runs a broker command.
@@ -64,11 +151,68 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { scope, watch } => watch::print(session, &watch, || list(session, &scope)).await,
         Command::Describe { broker } => describe(session, broker).await,
-        Command::GetConfig { broker, keys } => get_config(session, broker, &keys).await,
-        Command::SetConfig { broker, changes } => set_config(session, broker, changes).await,
         Command::Drain(args) => drain::drain(session, args).await,
         Command::Undrain(args) => drain::undrain(session, args).await,
+        Command::GetConfig { broker, keys, watch } => {
+            watch::print(session, &watch, || get_config(session, broker.clone(), &keys)).await
+        }
+        Command::SetConfig {
+            words,
+            cluster,
+            replicas,
+        } => set_config(session, words, cluster, replicas).await,
+        Command::Stats {
+            broker,
+            cluster,
+            watch,
+        } => {
+            let scope = named(broker, cluster);
+            watch::print(session, &watch, || broker_look::stats(session, &scope)).await
+        }
+        Command::ConsumeStats(args) => {
+            watch::print(session, &args.watch, || broker_look::consume_stats(session, &args)).await
+        }
+        Command::Ha {
+            broker,
+            cluster,
+            watch,
+        } => {
+            let scope = named(broker, cluster);
+            watch::print(session, &watch, || broker_look::ha(session, &scope)).await
+        }
+        Command::Epoch {
+            broker,
+            cluster,
+            watch,
+        } => {
+            let scope = named(broker, cluster);
+            watch::print(session, &watch, || broker_look::epochs(session, &scope)).await
+        }
+        Command::SetPermission(args) => broker_change::set_permission(session, args).await,
+        Command::WipeWrite { broker } => broker_change::set_write(session, broker, false).await,
+        Command::RestoreWrite { broker } => broker_change::set_write(session, broker, true).await,
+        Command::CleanCq(args) => broker_clean::clean(session, args, CleanUp::ExpiredQueues).await,
+        Command::CleanCommitlog(args) => broker_clean::clean(session, args, CleanUp::ExpiredLog).await,
+        Command::CleanUnusedTopics(args) => broker_clean::clean(session, args, CleanUp::UnusedTopics).await,
+        Command::SetReadahead {
+            mode,
+            broker,
+            cluster,
+        } => broker_change::set_readahead(session, mode, named(broker, cluster)).await,
+        Command::ColdFlow(command) => cold_flow::run(session, command).await,
+        Command::ResetFlushOffset { broker, to } => {
+            broker_change::reset_flush_offset(session, broker, to).await
+        }
+        Command::Container(command) => container::run(session, command).await,
+        Command::PopRollback(args) => broker_clean::pop_rollback(session, args).await,
+        Command::CheckCq(args) => broker_look::check_queues(session, args).await,
+        Command::ExportConfig(args) => broker_clean::export_tables(session, args).await,
     }
+}
+
+/// Brokers that were named, or those of a cluster.
+pub fn named(broker: Vec<BrokerSelector>, cluster: Option<String>) -> ScopeArgs {
+    ScopeArgs { cluster, broker }
 }
 
 async fn list(session: &Session, scope: &ScopeArgs) -> Result<Rows, Failure> {
@@ -161,11 +305,16 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Fai
     };
     let snapshot = look(session, parts, &scope).await?;
     session.warn_of_dead_name_servers();
+    let found = findings(&snapshot, &Trends::default());
     let (mut answered, mut failures) = (false, Vec::new());
     for broker in &snapshot.brokers {
         answered |= broker.answers();
         failures.extend(failure(broker).map(|f| with_registrations(f, broker)));
         let mut detail = detail(broker);
+        let own = found
+            .iter()
+            .filter(|f| f.subject == Subject::Broker(broker.broker.clone()));
+        detail.tables.push(("findings", finding_rows(own)));
         detail.errors = failures.clone();
         session.printer.print_detail(detail)?;
     }
@@ -306,23 +455,8 @@ fn detail(broker: &BrokerState) -> Detail {
     }
 }
 
-/// True for keys whose values are never printed.
-fn is_secret(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    ["password", "secret", "accesskey", "credential", "token"]
-        .iter()
-        .any(|word| key.contains(word))
-}
-
-fn shown(key: &str, value: &str) -> String {
-    if is_secret(key) && !value.is_empty() {
-        "***".into()
-    } else {
-        value.to_owned()
-    }
-}
-
-async fn targets(
+/// The brokers that a selector means.
+pub async fn targets(
     session: &Session,
     selector: BrokerSelector,
     which: Which,
@@ -336,181 +470,65 @@ async fn targets(
     Ok(brokers?)
 }
 
-fn unknown_key(key: &str, known: &BTreeMap<String, String>, broker: &BrokerAt) -> Failure {
-    let near = similar(key, known.keys().map(String::as_str));
-    let failure = Failure::new(
-        exit::NOT_FOUND,
-        format!("{} has no configuration key \"{key}\"", broker.server()),
-    );
-    let failure = if near.is_empty() {
-        failure
-    } else {
-        failure.because(format!("Similar: {}.", near.join(", ")))
-    };
-    failure.hint(format!("rmq broker get-config {}", broker.id.name))
-}
-
-async fn get_config(session: &Session, selector: BrokerSelector, keys: &[String]) -> Result<(), Failure> {
+async fn get_config(session: &Session, selector: BrokerSelector, keys: &[String]) -> Result<Rows, Failure> {
     let brokers = targets(session, selector, Which::All).await?;
-    let client = &session.client;
-    let deadline = client.deadline();
-    let answers = client
-        .each(brokers, |broker| async move {
-            let config = client.broker_config(&broker.server(), deadline).await;
-            (broker, config)
-        })
-        .await;
-    let several = answers.len() > 1;
-    let mut listing = Listing::new(
-        "BrokerConfig",
-        &[
-            col("key"),
-            col("value"),
-            if several { col("broker") } else { wide("broker") },
-        ],
-    );
-    let mut answered = false;
-    for (broker, config) in answers {
-        match config {
-            Ok(config) => {
-                answered = true;
-                for key in keys {
-                    if !config.contains_key(key) {
-                        listing.errors.push(unknown_key(key, &config, &broker));
-                    }
-                }
-                for (key, value) in &config {
-                    if keys.is_empty() || keys.contains(key) {
-                        listing.push(vec![
-                            key.as_str().into(),
-                            shown(key, value).into(),
-                            broker.id.to_string().into(),
-                        ]);
-                    }
-                }
-            }
-            Err(e) => listing.errors.push(Failure::from(&e)),
-        }
-    }
-    let found = !listing.rows.is_empty();
-    let verdict = Failure::over(&listing.errors, answered && found);
-    session.printer.print(listing)?;
-    verdict
-}
-
-/// A new value must read as the old one does: brokers answer success to a word where a number belongs.
-fn check_type(key: &str, before: &str, after: &str) -> Result<(), Failure> {
-    let wrong = |what: &str| {
-        Err(Failure::usage(format!(
-            "{key} is {what} (now {before}), \"{after}\" is not"
-        )))
-    };
-    match before {
-        "true" | "false" if after != "true" && after != "false" => wrong("true or false"),
-        _ if before.parse::<i64>().is_ok() && after.parse::<i64>().is_err() => wrong("a whole number"),
-        _ if before.parse::<f64>().is_ok() && after.parse::<f64>().is_err() => wrong("a number"),
-        _ => Ok(()),
-    }
+    let servers = brokers.iter().map(BrokerAt::server).collect();
+    let kind = (ConfigOf::Broker, "BrokerConfig", "broker");
+    server_config::get(session, kind, servers, keys).await
 }
 
 async fn set_config(
     session: &Session,
-    selector: BrokerSelector,
-    changes: Vec<(String, String)>,
+    words: Vec<String>,
+    cluster: Option<String>,
+    replicas: bool,
 ) -> Result<(), Failure> {
-    let name = selector.0.clone();
-    let brokers = targets(session, selector, Which::MastersToWrite).await?;
-    let client = &session.client;
-    let mut plan = Plan {
-        action: format!("set configuration of broker {name}"),
-        object: name.clone(),
-        cluster: brokers.first().map(|b| b.id.cluster.clone()).unwrap_or_default(),
-        class: Class::B,
-        steps: Vec::new(),
-        impact: vec!["some keys take effect only at the broker's next start".into()],
+    let (mut brokers, mut changes) = (Vec::new(), Vec::new());
+    for word in words {
+        if word.contains('=') {
+            changes.push(pair(&word).map_err(Failure::usage)?);
+        } else if changes.is_empty() {
+            brokers.push(word.parse::<BrokerSelector>().map_err(Failure::usage)?);
+        } else {
+            return Err(Failure::usage(format!("\"{word}\" is not KEY=VALUE")));
+        }
+    }
+    if changes.is_empty() {
+        return Err(Failure::usage("no KEY=VALUE is given; name what to change"));
+    }
+    let name = match brokers.as_slice() {
+        [] => "every master".to_owned(),
+        some => some.iter().map(|b| b.0.as_str()).collect::<Vec<_>>().join(", "),
     };
-    let mut work: Vec<(BrokerAt, Vec<(String, String)>)> = Vec::new();
-    let mut undo = Vec::new();
-    for broker in &brokers {
-        let before = client.broker_config(&broker.server(), client.deadline()).await?;
-        let mut differing = Vec::new();
-        let mut back = Vec::new();
-        for (key, after) in &changes {
-            let now = before.get(key).ok_or_else(|| unknown_key(key, &before, broker))?;
-            check_type(key, now, after)?;
-            if now != after {
-                plan.steps.push(Step {
-                    target: broker.server().to_string(),
-                    field: key.clone(),
-                    before: shown(key, now),
-                    after: shown(key, after),
-                });
-                differing.push((key.clone(), after.clone()));
-                back.push(super::quoted(&format!("{key}={}", shown(key, now))));
-            }
-        }
-        if !differing.is_empty() {
-            undo.push(format!(
-                "rmq broker set-config {} {}",
-                broker.addr,
-                back.join(" ")
-            ));
-            work.push((broker.clone(), differing));
-        }
-    }
-    if work.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
-    }
-    if session.dry_run {
-        let planned = vec![Outcome::Planned; plan.steps.len()];
-        return change::report(session, &plan, planned, None);
-    }
-    change::confirm(session, &plan)?;
-    let results = client
-        .each(work, |(broker, changes)| async move {
-            let server = broker.server();
-            let written = client
-                .set_broker_config(&server, &changes, client.deadline())
-                .await;
-            let read = match written {
-                Ok(()) => client.broker_config(&server, client.deadline()).await,
-                Err(e) => Err(e),
-            };
-            changes
-                .iter()
-                .map(|(key, wanted)| match &read {
-                    Err(e) => Outcome::Failed(Failure::from(e)),
-                    Ok(now) if now.get(key) == Some(wanted) => Outcome::Done,
-                    Ok(now) => Outcome::Unproven(format!(
-                        "reads back {}",
-                        now.get(key).map_or("nothing", String::as_str)
-                    )),
-                })
-                .collect::<Vec<_>>()
-        })
-        .await;
-    let outcomes = results.into_iter().flatten().collect();
-    change::report(session, &plan, outcomes, Some(undo.join(" && ")))
+    let which = if replicas {
+        Which::AllToWrite
+    } else {
+        Which::MastersToWrite
+    };
+    let scope = named(brokers, cluster);
+    let brokers = scope.brokers(session, which).await;
+    session.warn_of_dead_name_servers();
+    let brokers = brokers?;
+    let cluster = cluster_of(&brokers);
+    let object = scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone());
+    let targets = brokers.iter().map(|broker| Target {
+        server: broker.server(),
+        undo: format!("rmq broker set-config {}", broker.addr),
+    });
+    server_config::set(
+        session,
+        ConfigOf::Broker,
+        (format!("set configuration of {name}"), object, cluster),
+        targets.collect(),
+        &changes,
+    )
+    .await
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_keeps_the_type_of_the_key() {
-        assert!(check_type("a", "5", "x").is_err());
-        assert!(check_type("a", "true", "1").is_err());
-        assert!(check_type("a", "0.75", "high").is_err());
-        assert!(check_type("a", "5", "-1").is_ok());
-        assert!(check_type("a", "1s 5s", "1s 5s 10s").is_ok());
-        assert!(check_type("a", "", "x").is_ok());
-    }
-
-    #[test]
-    fn secrets_are_not_shown() {
-        assert_eq!(shown("innerClientAuthenticationCredentials", "x"), "***");
-        assert_eq!(shown("brokerName", "x"), "x");
-    }
+/// The clusters of some brokers, as the line above a plan names them.
+pub fn cluster_of(brokers: &[BrokerAt]) -> String {
+    let mut names: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(",")
 }

@@ -188,13 +188,37 @@ pub fn tell_impact(session: &Session, plan: &Plan) {
     }
 }
 
-/// Prints one row a step, the undo line, and writes the journal; the exit code follows from the outcomes.
-pub fn report(
+/// A change from its plan on: nothing to do, a dry run, or the question, the work and the report. `work` gives one
+/// outcome a step, in their order; it may put what it found into the steps.
+pub async fn execute(
     session: &Session,
-    plan: &Plan,
-    outcomes: Vec<Outcome>,
+    mut plan: Plan,
     undo: Option<String>,
+    work: impl AsyncFnOnce(&mut Plan) -> Vec<Outcome>,
 ) -> Result<(), Failure> {
+    if plan.steps.is_empty() {
+        return nothing(session);
+    }
+    tell_impact(session, &plan);
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return report(session, &plan, planned, None);
+    }
+    confirm(session, &plan)?;
+    let outcomes = work(&mut plan).await;
+    report(session, &plan, outcomes, undo)
+}
+
+/// Everything is as wanted: a sentence for a person, no rows for a program.
+pub fn nothing(session: &Session) -> Result<(), Failure> {
+    session.note("nothing to change");
+    if session.is_table() {
+        return Ok(());
+    }
+    session.printer.print(listing())
+}
+
+fn listing() -> Listing {
     let mut listing = Listing::new(
         "Change",
         &[
@@ -206,6 +230,17 @@ pub fn report(
         ],
     );
     listing.ordered = true;
+    listing
+}
+
+/// Prints one row a step, the undo line, and writes the journal; the exit code follows from the outcomes.
+pub fn report(
+    session: &Session,
+    plan: &Plan,
+    outcomes: Vec<Outcome>,
+    undo: Option<String>,
+) -> Result<(), Failure> {
+    let mut listing = listing();
     let planned = outcomes.iter().any(|o| matches!(o, Outcome::Planned));
     let done = outcomes.iter().filter(|o| matches!(o, Outcome::Done)).count();
     let mut first: Option<Failure> = None;

@@ -1,9 +1,12 @@
-//! `rmq cluster`, `rmq namesrv list`.
+//! `rmq cluster list`, `rmq namesrv list`, and the look that they share. The other clusters' commands are in
+//! `cluster_look`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Subcommand;
 
+use super::cluster_look;
+use super::dashboard::TuiArgs;
 use super::exit::Failure;
 use super::output::{Cell, Listing, col, wide};
 use super::scope::ScopeArgs;
@@ -23,6 +26,22 @@ pub enum Command {
         #[command(flatten)]
         watch: WatchArgs,
     },
+    /// Show one cluster: brokers, rates, and what needs a look
+    Describe {
+        /// Cluster name [default: the context's, or the only one]
+        cluster: Option<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show messages in and out, today and yesterday, by broker
+    Stats {
+        /// Only this cluster
+        cluster: Option<String>,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show clusters, heartbeats and brokers live
+    Top(TuiArgs),
 }
 
 /// Runs a cluster command.
@@ -32,6 +51,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let cluster = cluster.as_deref();
             watch::print(session, &watch, || list(session, cluster)).await
         }
+        Command::Describe { cluster, watch } => {
+            cluster_look::describe(session, cluster.as_deref(), &watch).await
+        }
+        Command::Stats { cluster, watch } => {
+            let cluster = cluster.as_deref();
+            watch::print(session, &watch, || cluster_look::stats(session, cluster)).await
+        }
+        // It brings its own session: see `dispatch`.
+        Command::Top(_) => Ok(()),
     }
 }
 

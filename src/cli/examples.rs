@@ -45,6 +45,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq broker set-config broker-a fileReservedTime=48",
             "rmq broker set-config broker-a fileReservedTime=48 --dry-run",
+            "rmq broker set-config --cluster C1 --replicas maxMessageSize=8388608 traceOn=false",
         ],
     ),
     (
@@ -55,6 +56,144 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("broker undrain", &["rmq broker undrain broker-b"]),
+        "cluster describe",
+        &["rmq cluster describe", "rmq cluster describe OrdersEU -o json"],
+    ),
+    (
+        "cluster stats",
+        &["rmq cluster stats", "rmq cluster stats OrdersEU -o wide"],
+    ),
+    ("cluster top", &["rmq cluster top", "rmq top --interval 1s"]),
+    (
+        "broker stats",
+        &[
+            "rmq broker stats broker-a",
+            "rmq broker stats broker-a --filter 'key~putTps' --watch",
+        ],
+    ),
+    (
+        "broker consume-stats",
+        &["rmq broker consume-stats broker-a --min-diff 1 --sort-by diff:desc"],
+    ),
+    ("broker ha", &["rmq broker ha", "rmq broker ha broker-a:1 -o wide"]),
+    ("broker epoch", &["rmq broker epoch broker-a"]),
+    (
+        "broker set-permission",
+        &[
+            "rmq broker set-permission broker-a -W",
+            "rmq broker set-permission broker-a 6 --yes",
+        ],
+    ),
+    ("broker wipe-write", &["rmq broker wipe-write broker-a --yes"]),
+    ("broker restore-write", &["rmq broker restore-write broker-a"]),
+    (
+        "broker clean-cq",
+        &["rmq broker clean-cq broker-a", "rmq broker clean-cq --cluster C1 --yes=C1"],
+    ),
+    ("broker clean-commitlog", &["rmq broker clean-commitlog broker-a --dry-run"]),
+    ("broker clean-unused-topics", &["rmq broker clean-unused-topics broker-a"]),
+    (
+        "broker set-readahead",
+        &["rmq broker set-readahead random broker-a", "rmq broker set-readahead normal --cluster C1"],
+    ),
+    ("broker cold-flow list", &["rmq broker cold-flow list --watch"]),
+    (
+        "broker cold-flow set",
+        &["rmq broker cold-flow set CG_ORDERS 3MiB --broker broker-a"],
+    ),
+    ("broker cold-flow unset", &["rmq broker cold-flow unset CG_ORDERS"]),
+    (
+        "broker reset-flush-offset",
+        &["rmq broker reset-flush-offset broker-a:1 --to 1073741824"],
+    ),
+    (
+        "broker container add",
+        &["rmq broker container add 10.0.0.1:10811 --config /etc/rocketmq/broker-b.conf"],
+    ),
+    (
+        "broker container remove",
+        &["rmq broker container remove 10.0.0.1:10811 C1:broker-b:0"],
+    ),
+    ("broker pop-rollback", &["rmq broker pop-rollback broker-a --dry-run"]),
+    ("broker check-cq", &["rmq broker check-cq --topic OrderEvents --cluster C1"]),
+    ("broker export-config", &["rmq broker export-config broker-a --tables topics"]),
+    (
+        "namesrv get-config",
+        &[
+            "rmq namesrv get-config",
+            "rmq namesrv get-config enableTopicList scanNotActiveBrokerInterval",
+        ],
+    ),
+    (
+        "namesrv set-config",
+        &["rmq namesrv set-config enableTopicList=false --dry-run"],
+    ),
+    (
+        "namesrv routes",
+        &["rmq namesrv routes", "rmq namesrv routes OrderEvents -o wide"],
+    ),
+    (
+        "namesrv diff",
+        &[
+            "rmq namesrv diff -n '10.0.0.1:9876;10.0.0.2:9876'",
+            "rmq namesrv diff --settle 30s",
+            "rmq namesrv diff --watch",
+        ],
+    ),
+    ("namesrv drop-broker", &["rmq namesrv drop-broker broker-b --dry-run"]),
+    ("kv list", &["rmq kv list", "rmq kv list MY_NAMESPACE -o json"]),
+    ("kv get", &["rmq kv get ORDER_TOPIC_CONFIG OrderEvents"]),
+    ("kv set", &["rmq kv set ORDER_TOPIC_CONFIG OrderEvents 'broker-a:8;broker-b:8'"]),
+    ("kv delete", &["rmq kv delete ORDER_TOPIC_CONFIG OrderEvents --yes"]),
+    ("user list", &["rmq user list", "rmq user list ali --broker broker-a"]),
+    ("user get", &["rmq user get alice"]),
+    (
+        "user create",
+        &[
+            "rmq user create alice --password-from env:ALICE_PW",
+            "rmq user create ops --type super --password-from file:/etc/rmq/ops.pw --cluster C1",
+        ],
+    ),
+    (
+        "user update",
+        &["rmq user update alice --status disable", "rmq user update alice --password-from -"],
+    ),
+    ("user delete", &["rmq user delete alice --broker broker-a"]),
+    ("user copy", &["rmq user copy alice bob --from broker-a --to broker-b"]),
+    ("acl list", &["rmq acl list", "rmq acl list --subject alice --resource Topic:Order"]),
+    ("acl get", &["rmq acl get User:alice"]),
+    (
+        "acl create",
+        &[
+            "rmq acl create User:alice --resource Topic:OrderEvents --action Pub,Sub --decision allow",
+            "rmq acl create User:alice --resource 'Group:CG_*' --action Sub --decision allow --source-ip 10.0.0.0/8",
+        ],
+    ),
+    (
+        "acl update",
+        &["rmq acl update User:alice --resource Topic:OrderEvents --action Pub --decision deny"],
+    ),
+    ("acl delete", &["rmq acl delete User:alice --resource Topic:OrderEvents"]),
+    (
+        "acl check",
+        &["rmq acl check User:alice --resource Topic:OrderEvents --action Pub --source-ip 10.0.0.7"],
+    ),
+    ("acl copy", &["rmq acl copy User:alice --from broker-a --to broker-b"]),
+    ("controller get", &["rmq controller get", "rmq controller get -a 10.0.0.1:9878"]),
+    (
+        "controller get-config",
+        &["rmq controller get-config enableElectUncleanMaster -a 10.0.0.1:9878"],
+    ),
+    (
+        "controller set-config",
+        &["rmq controller set-config scanNotActiveBrokerInterval=6000 --dry-run"],
+    ),
+    ("controller sync-state", &["rmq controller sync-state", "rmq controller sync-state broker-m"]),
+    ("controller elect", &["rmq controller elect broker-m:2"]),
+    (
+        "controller clean-broker",
+        &["rmq controller clean-broker broker-m --id 3 -a 10.0.0.1:9878"],
+    ),
     (
         "namesrv list",
         &["rmq namesrv list -n '10.0.0.1:9876;10.0.0.2:9876'"],
@@ -343,12 +482,15 @@ fn add_below(mut command: clap::Command, path: &str) -> clap::Command {
 
 /// The first example of the command that the arguments begin with.
 pub fn nearest(args: impl Iterator<Item = String>) -> Option<&'static str> {
-    let words: Vec<String> = args.filter(|a| !a.starts_with('-')).take(2).collect();
-    let path = words.join(" ");
-    EXAMPLES
-        .iter()
-        .find(|(of, _)| *of == path)
-        .and_then(|(_, lines)| lines.first().copied())
+    let words: Vec<String> = args.filter(|a| !a.starts_with('-')).take(3).collect();
+    // The longest path first: `broker cold-flow set` before `broker cold-flow`.
+    (1..=words.len()).rev().find_map(|n| {
+        let path = words[..n].join(" ");
+        EXAMPLES
+            .iter()
+            .find(|(of, _)| *of == path)
+            .and_then(|(_, lines)| lines.first().copied())
+    })
 }
 
 #[cfg(test)]

@@ -89,13 +89,19 @@ impl Failure {
             [only] if !some_succeeded => Err(only.clone()),
             [first, ..] => {
                 let exit = if some_succeeded { PARTIAL } else { first.exit };
-                let lines: Vec<String> = failures
+                let mut lines: Vec<String> = failures
                     .iter()
                     .map(|f| match &f.target {
                         Some(target) if f.remote_code.is_some() => format!("{target}: {}", f.line()),
                         _ => f.what.clone(),
                     })
                     .collect();
+                // What all of them have in common is told once.
+                if let Some(why) = &first.why
+                    && failures.iter().all(|f| f.why.as_ref() == Some(why))
+                {
+                    lines.push(why.clone());
+                }
                 let what = match failures.len() {
                     1 => "one target failed".to_owned(),
                     n => format!("{n} targets failed"),

@@ -2,32 +2,46 @@
 //!
 //! Data goes to stdout, talk to stderr. A command ends with one of the codes of [`exit`].
 
+mod acl;
 mod broker;
+mod broker_change;
+mod broker_clean;
+mod broker_look;
 mod change;
 mod cluster;
+mod cluster_look;
+mod cold_flow;
 mod config;
+mod container;
 mod context;
+mod controller;
 mod dashboard;
 mod docs;
 mod drain;
 mod examples;
 pub mod exit;
 mod group;
+mod kv;
 mod lag;
 mod message;
 mod metrics;
+mod namesrv;
 mod offsets;
 pub mod output;
 mod reset;
 mod scale;
 mod scope;
+mod secret;
 pub mod serve;
+mod server_config;
 mod session;
+mod size;
 mod store;
 mod tail;
 pub mod time;
 mod topic;
 mod topic_change;
+mod user;
 mod watch;
 
 use std::io::Write as _;
@@ -79,7 +93,20 @@ enum Command {
     /// Messages
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
     Message(message::Command),
+    /// Key-value store of the name servers
+    #[command(subcommand)]
+    Kv(kv::Command),
+    /// Users of brokers
+    #[command(subcommand, visible_alias = "users")]
+    User(user::Command),
+    /// Access rules of brokers
+    #[command(subcommand, visible_alias = "acls")]
+    Acl(acl::Command),
+    /// Controllers of Java brokers
+    #[command(subcommand, visible_alias = "controllers")]
+    Controller(controller::Command),
     /// Show clusters, heartbeats and brokers live
+    #[command(visible_alias = "top")]
     Tui(dashboard::TuiArgs),
     /// A store directory, offline or beside the broker that runs on it
     #[command(subcommand)]
@@ -106,11 +133,8 @@ enum Command {
 enum NamesrvCommand {
     /// Start a name server
     Start(serve::NamesrvStartArgs),
-    /// List the name servers with what they know and where they disagree
-    List {
-        #[command(flatten)]
-        watch: watch::WatchArgs,
-    },
+    #[command(flatten)]
+    Ask(namesrv::Command),
 }
 
 #[derive(Debug, Subcommand)]
@@ -188,13 +212,20 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Version => version(&global),
         Command::Config(command) => on_this_thread(config::run(&global, command)),
         Command::Store(command) => store::run(&Session::new(&global)?, command),
-        Command::Namesrv(NamesrvCommand::List { watch }) => ask(&global, async |session| {
-            cluster::name_servers(session, &watch).await
-        }),
+        Command::Namesrv(NamesrvCommand::Ask(command)) => {
+            ask(&global, async |session| namesrv::run(session, command).await)
+        }
+        Command::Kv(command) => ask(&global, async |session| kv::run(session, command).await),
+        Command::User(command) => ask(&global, async |session| user::run(session, command).await),
+        Command::Acl(command) => ask(&global, async |session| acl::run(session, command).await),
+        Command::Controller(command) => {
+            ask(&global, async |session| controller::run(session, command).await)
+        }
         Command::Broker(BrokerCommand::Ask(command)) => {
             ask(&global, async |session| broker::run(session, command).await)
         }
         Command::Tui(args) => dashboard::run(&global, args),
+        Command::Cluster(cluster::Command::Top(args)) => dashboard::run(&global, args),
         Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
         Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
         Command::Group(command) => ask(&global, async |session| group::run(session, command).await),

@@ -83,6 +83,42 @@ codes! {
     ILLEGAL_OPERATION = 604;
     /// The peer is shutting down.
     GO_AWAY = 1500;
+    /// The master's epoch is old.
+    CONTROLLER_FENCED_MASTER_EPOCH = 2000;
+    /// The in-sync set's epoch is old.
+    CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH = 2001;
+    /// Not the master of the set.
+    CONTROLLER_INVALID_MASTER = 2002;
+    /// The replicas do not belong to the set.
+    CONTROLLER_INVALID_REPLICAS = 2003;
+    /// The set has no master.
+    CONTROLLER_MASTER_NOT_AVAILABLE = 2004;
+    /// The request makes no sense.
+    CONTROLLER_INVALID_REQUEST = 2005;
+    /// The replica does not send heartbeats.
+    CONTROLLER_BROKER_NOT_ALIVE = 2006;
     /// The controller asked is not the leader.
     CONTROLLER_NOT_LEADER = 2007;
+    /// The controller does not know the set.
+    CONTROLLER_BROKER_METADATA_NOT_EXIST = 2008;
+    /// A living replica is not forgotten unless that is asked for.
+    CONTROLLER_INVALID_CLEAN_BROKER_METADATA = 2009;
+    /// The replica has not registered.
+    CONTROLLER_BROKER_NEED_TO_BE_REGISTERED = 2010;
+    /// The set has its master already.
+    CONTROLLER_MASTER_STILL_EXIST = 2011;
+    /// No replica could become master.
+    CONTROLLER_ELECT_MASTER_FAILED = 2012;
+    /// The in-sync set could not be changed.
+    CONTROLLER_ALTER_SYNC_STATE_SET_FAILED = 2013;
+    /// The replica's number is wrong.
+    CONTROLLER_BROKER_ID_INVALID = 2014;
+    /// The controllers' log failed.
+    CONTROLLER_JRAFT_INTERNAL_ERROR = 2015;
+    /// The controller has not heard of the broker.
+    CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016;
+    /// No such user.
+    USER_NOT_EXIST = 3001;
+    /// No such policy.
+    POLICY_NOT_EXIST = 3002;
 }

@@ -29,6 +29,8 @@ pub struct SegmentsMut {
     /// Oldest first. Replaced as a whole, so that a reader never waits.
     list: ArcSwap<Vec<Arc<Segment>>>,
     end: AtomicU64,
+    /// Pages are read one by one, not ahead; new segments follow it.
+    singly: AtomicBool,
 }
 
 impl SegmentsMut {
@@ -52,6 +54,18 @@ impl SegmentsMut {
         if let Some(segment) = self.find(at) {
             let from = (at - segment.base()) as usize;
             segment.will_need(from, from.saturating_add(len as usize).min(segment.readable()));
+        }
+    }
+
+    /// Lets the system read the log ahead, or page by page: for consumers that jump about in old messages.
+    pub fn set_read_ahead(&self, on: bool) {
+        self.singly.store(!on, Ordering::Relaxed);
+        for segment in self.all().iter() {
+            if on {
+                segment.read_ahead();
+            } else {
+                segment.read_singly();
+            }
         }
     }
 
@@ -165,6 +179,7 @@ impl CommitLog {
                 size,
                 list: ArcSwap::from_pointee(list),
                 end: AtomicU64::new(end),
+                singly: AtomicBool::new(false),
             },
             tail: Mutex::new(Tail {
                 writer,
@@ -357,6 +372,9 @@ impl CommitLog {
             encode_blank(rest);
         }
         tail.writer.advance(remaining);
+        if self.segments.singly.load(Ordering::Relaxed) {
+            fresh.segment.read_singly();
+        }
         let mut list = Vec::clone(&self.segments.list.load());
         list.push(fresh.segment);
         self.segments.list.store(Arc::new(list));

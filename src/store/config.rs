@@ -117,6 +117,12 @@ pub struct StoreConfig {
     pub max_transfer_count_on_message_in_disk: usize,
     /// How far behind the end of the log a record is still taken to be in memory: percent of the memory.
     pub access_message_in_memory_max_ratio: u64,
+    /// How far behind the end of the log a record is cold for the control of cold reads: percent of the memory.
+    pub access_message_in_memory_hot_ratio: u64,
+    /// Groups that read much cold data are slowed down (`cgColdReadThreshold`).
+    pub cold_data_flow_control_enable: bool,
+    /// The system reads the commit log ahead; otherwise page by page.
+    pub data_read_ahead_enable: bool,
     /// Bytes of queue entries looked at for one answer, at 20 an entry.
     pub max_filter_message_size: usize,
 
@@ -194,6 +200,9 @@ impl Default for StoreConfig {
             max_transfer_bytes_on_message_in_disk: 64 * 1024,
             max_transfer_count_on_message_in_disk: 8,
             access_message_in_memory_max_ratio: 40,
+            access_message_in_memory_hot_ratio: 26,
+            cold_data_flow_control_enable: false,
+            data_read_ahead_enable: true,
             max_filter_message_size: 16_000,
             enable_lmq: false,
             enable_multi_dispatch: false,

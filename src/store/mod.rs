@@ -350,6 +350,17 @@ impl MessageStore {
         self.shared.in_memory(topic, queue_id, offset)
     }
 
+    /// True when a record at this physical offset lies behind the newest `accessMessageInMemoryHotRatio` % of RAM of
+    /// the log.
+    pub fn is_cold(&self, physical_offset: i64) -> bool {
+        self.shared.is_cold(physical_offset)
+    }
+
+    /// [`Self::is_cold`] for the record of a queue's entry; false when there is no such entry.
+    pub fn is_cold_entry(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        self.shared.is_cold_entry(topic, queue_id, offset)
+    }
+
     /// The whole record at a physical offset; `None` when there is none, or a damaged one.
     pub fn record_at(&self, offset: i64) -> Option<Bytes> {
         self.shared.log.sound_record(offset)

@@ -521,17 +521,35 @@ impl Shared {
         i64::try_from(self.ram_bytes / 100 * percent).unwrap_or(i64::MAX)
     }
 
-    /// See [`super::MessageStore::in_memory`].
-    pub fn in_memory(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
-        let at = match self.batches.find(topic, queue_id) {
+    /// Where in the log an entry of a queue points to.
+    fn place(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
+        match self.batches.find(topic, queue_id) {
             Some(batches) => batches.holding(offset).map(|entry| entry.offset),
             None => self
                 .queues
                 .find(topic, queue_id)
                 .and_then(|queue| queue.entry(offset))
                 .map(|entry| entry.offset),
-        };
+        }
+    }
+
+    /// See [`super::MessageStore::in_memory`].
+    pub fn in_memory(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let at = self.place(topic, queue_id, offset);
         at.is_some_and(|at| (self.log.segments().end() as i64).saturating_sub(at) <= self.hot_bytes())
+    }
+
+    /// See [`super::MessageStore::is_cold`].
+    pub fn is_cold(&self, at: i64) -> bool {
+        let percent = self.config.load().access_message_in_memory_hot_ratio.min(100);
+        let hot = i64::try_from(self.ram_bytes / 100 * percent).unwrap_or(i64::MAX);
+        (self.log.segments().end() as i64).saturating_sub(at) > hot
+    }
+
+    /// See [`super::MessageStore::is_cold_entry`].
+    pub fn is_cold_entry(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        self.place(topic, queue_id, offset)
+            .is_some_and(|at| self.is_cold(at))
     }
 
     fn entry_time(&self, entry: Entry) -> Option<i64> {

@@ -210,6 +210,11 @@ impl Segment {
         let _ = self.map.advise(Advice::Random);
     }
 
+    /// Lets the system read ahead again, as it does unless [`Self::read_singly`] was asked for. Only a wish.
+    pub fn read_ahead(&self) {
+        let _ = self.map.advise(Advice::Normal);
+    }
+
     /// Orders a range to be read from the disk, without waiting for it. Only a wish.
     pub fn will_need(&self, from: usize, to: usize) {
         let to = to.min(self.len());

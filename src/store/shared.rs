@@ -84,6 +84,9 @@ impl Shared {
     /// A store at rest: everything in the log is flushed, and built unless the disk was full.
     pub fn new(parts: Parts) -> Self {
         let (end, timestamp) = parts.log.tail();
+        if !parts.config.data_read_ahead_enable {
+            parts.log.segments().set_read_ahead(false);
+        }
         Self {
             sync: AtomicBool::new(parts.config.flush_disk_type == FlushDiskType::SyncFlush),
             config: ArcSwap::from_pointee(parts.config),
@@ -119,7 +122,10 @@ impl Shared {
     /// Takes over another configuration.
     pub fn reconfigure(&self, config: StoreConfig) {
         let sync = config.flush_disk_type == FlushDiskType::SyncFlush;
-        self.config.store(Arc::new(config));
+        let read_ahead = config.data_read_ahead_enable;
+        if self.config.swap(Arc::new(config)).data_read_ahead_enable != read_ahead {
+            self.log.segments().set_read_ahead(read_ahead);
+        }
         self.sync.store(sync, Ordering::SeqCst);
         self.flush.waker.wake();
         self.build.waker.wake();

@@ -5,6 +5,7 @@
 
 mod broker;
 mod cli;
+mod cli_servers;
 mod flows;
 mod inspect;
 mod inspect_cli;

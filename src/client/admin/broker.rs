@@ -7,11 +7,14 @@ use crate::client::error::{Error, Server};
 use crate::client::snapshot::{BrokerConfigView, HaState, SlaveState};
 use crate::client::{Client, Deadline, RuntimeInfo};
 use crate::protocol::Text;
-use crate::protocol::body::HaRuntimeInfo;
+use crate::protocol::body::{ColdDataFlowInfo, HaRuntimeInfo};
 use crate::protocol::codes;
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{
-    GetBrokerConfig, GetBrokerHaStatus, GetBrokerRuntimeInfo, UpdateBrokerConfig,
+    AddBroker, CheckRocksdbCqWriteProgress, CleanExpiredConsumequeue, CleanUnusedTopic, DeleteExpiredCommitlog,
+    ExportRocksdbConfigToJson, GetBrokerConfig, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetColdDataFlowCtrInfo,
+    PopRollback, RemoveBroker, RemoveColdDataFlowCtrConfig, ResetMasterFlushOffset, SetCommitlogReadMode,
+    UpdateBrokerConfig, UpdateColdDataFlowCtrConfig,
 };
 
 /// Shortest and longest registration period; the broker clamps its setting to them.
@@ -57,10 +60,152 @@ impl Client {
             .map(drop)
     }
 
+    /// Replication state of a broker: a master's connections, or where a slave is.
+    pub async fn ha_status(&self, broker: &Server, deadline: Deadline) -> Result<HaRuntimeInfo, Error> {
+        let (_, info) = self.call(broker, &GetBrokerHaStatus, (), deadline).await?;
+        Ok(info.value)
+    }
+
     /// Replication state of a master.
     pub async fn broker_ha(&self, broker: &Server, deadline: Deadline) -> Result<HaState, Error> {
         let (_, info) = self.call(broker, &GetBrokerHaStatus, (), deadline).await?;
         Ok(ha_state(info.value))
+    }
+}
+
+/// What a broker can be told to clean up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CleanUp {
+    /// Consume queue files whose messages have left the log.
+    ExpiredQueues,
+    /// Expired segments of the log, whatever the hour.
+    ExpiredLog,
+    /// Consume queues of topics that the broker does not know.
+    UnusedTopics,
+}
+
+impl Client {
+    /// Cleans up. Expired segments go at the broker's next round, after the answer.
+    pub async fn clean(&self, broker: &Server, what: CleanUp, deadline: Deadline) -> Result<(), Error> {
+        match what {
+            CleanUp::ExpiredQueues => self.call(broker, &CleanExpiredConsumequeue, (), deadline).await?,
+            CleanUp::ExpiredLog => self.call(broker, &DeleteExpiredCommitlog, (), deadline).await?,
+            CleanUp::UnusedTopics => self.call(broker, &CleanUnusedTopic, (), deadline).await?,
+        };
+        Ok(())
+    }
+
+    /// Lets the system read the commit log ahead, or page by page, until the broker's next start.
+    pub async fn set_read_ahead(&self, broker: &Server, ahead: bool, deadline: Deadline) -> Result<(), Error> {
+        let header = SetCommitlogReadMode {
+            read_ahead_mode: Some(if ahead { "0" } else { "1" }.to_owned()),
+        };
+        self.call(broker, &header, (), deadline).await.map(drop)
+    }
+
+    /// Thresholds and accounts of cold reads.
+    pub async fn cold_flow(&self, broker: &Server, deadline: Deadline) -> Result<ColdDataFlowInfo, Error> {
+        let (_, info) = self.call(broker, &GetColdDataFlowCtrInfo, (), deadline).await?;
+        Ok(info.value)
+    }
+
+    /// Sets how many bytes a group may read cold in a window of five seconds, or removes that. Any group name is taken.
+    pub async fn set_cold_flow(
+        &self,
+        broker: &Server,
+        group: &str,
+        bytes: Option<i64>,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        match bytes {
+            Some(bytes) => {
+                let body = Text(super::config_text(&[(group.to_owned(), bytes.to_string())]));
+                self.call(broker, &UpdateColdDataFlowCtrConfig, body, deadline)
+                    .await?;
+            }
+            None => {
+                let body = Text(group.to_owned());
+                self.call(broker, &RemoveColdDataFlowCtrConfig, body, deadline)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells a slave how far its master has flushed. A master says yes and does nothing.
+    pub async fn reset_flush_offset(
+        &self,
+        broker: &Server,
+        offset: i64,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let header = ResetMasterFlushOffset {
+            master_flush_offset: Some(offset),
+        };
+        self.call(broker, &header, (), deadline).await.map(drop)
+    }
+
+    /// Starts a broker inside a container, from a configuration file on the container's machine.
+    pub async fn add_to_container(
+        &self,
+        container: &Server,
+        config_path: &str,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let header = AddBroker {
+            config_path: Some(config_path.to_owned()),
+        };
+        self.call(container, &header, (), deadline).await.map(drop)
+    }
+
+    /// Stops a broker inside a container.
+    pub async fn remove_from_container(
+        &self,
+        container: &Server,
+        (cluster, broker, id): (&str, &str, i64),
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let header = RemoveBroker {
+            broker_name: broker.to_owned(),
+            broker_cluster_name: cluster.to_owned(),
+            broker_id: id,
+        };
+        self.call(container, &header, (), deadline).await.map(drop)
+    }
+
+    /// Moves POP records from RocksDB to the store's own files.
+    pub async fn roll_back_pop(&self, broker: &Server, deadline: Deadline) -> Result<(), Error> {
+        self.call(broker, &PopRollback, (), deadline).await.map(drop)
+    }
+
+    /// Lets a broker compare its RocksDB queues with its file queues, for one topic or all, from a store time on. The
+    /// result stands in the broker's own log; the answer has the text that it gives meanwhile.
+    pub async fn check_rocksdb_queues(
+        &self,
+        broker: &Server,
+        topic: Option<&str>,
+        from_ms: i64,
+        deadline: Deadline,
+    ) -> Result<Option<String>, Error> {
+        let header = CheckRocksdbCqWriteProgress {
+            topic: topic.unwrap_or_default().to_owned(),
+            check_store_time: Some(from_ms),
+        };
+        let (_, answer) = self.call(broker, &header, (), deadline).await?;
+        Ok(answer.value.check_result)
+    }
+
+    /// Lets a broker write its RocksDB tables as JSON files on its own machine.
+    pub async fn export_rocksdb_tables(
+        &self,
+        broker: &Server,
+        tables: &[String],
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let header = ExportRocksdbConfigToJson {
+            config_type: tables.join(";"),
+        };
+        self.call(broker, &header, (), deadline).await.map(drop)
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Scope {
 pub enum Which {
     /// Masters, in one cluster: for changes.
     MastersToWrite,
+    /// Every replica, in one cluster: for changes that replicas do not copy from each other.
+    AllToWrite,
     /// Masters of every cluster.
     Masters,
     /// Every replica of every cluster.
@@ -122,13 +124,14 @@ pub fn select(info: &ClusterInfo, scope: &Scope, which: Which) -> Result<Vec<Bro
         all.retain(|b| b.id.cluster == *cluster);
     }
     if scope.brokers.is_empty() {
-        if which == Which::MastersToWrite && scope.cluster.is_none() && info.cluster_addr_table.len() > 1 {
+        let writes = matches!(which, Which::MastersToWrite | Which::AllToWrite);
+        if writes && scope.cluster.is_none() && info.cluster_addr_table.len() > 1 {
             return Err(Error::Ambiguous {
                 what: "there are several clusters",
                 names: clusters(info).into_iter().map(str::to_owned).collect(),
             });
         }
-        if which != Which::All {
+        if !matches!(which, Which::All | Which::AllToWrite) {
             all.retain(|b| b.id.is_master());
         }
         return Ok(all);
@@ -174,7 +177,8 @@ fn named(all: &[BrokerAt], text: &str, which: Which) -> Vec<BrokerAt> {
     let by_name: Vec<BrokerAt> = all.iter().filter(|b| b.id.name == text).cloned().collect();
     if !by_name.is_empty() {
         let masters: Vec<BrokerAt> = by_name.iter().filter(|b| b.id.is_master()).cloned().collect();
-        return if which == Which::All { by_name } else { masters };
+        let all = matches!(which, Which::All | Which::AllToWrite);
+        return if all { by_name } else { masters };
     }
     let Some((name, number)) = text.rsplit_once(':') else {
         return Vec::new();

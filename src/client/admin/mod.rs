@@ -1,10 +1,15 @@
 //! Every operation that an operator can ask for, by noun. Each is a method of [`Client`](super::Client) that returns
 //! values; one that touches several servers gives one result for each of them.
 
+pub mod auth;
+mod auth_decision;
 pub mod broker;
 pub mod cluster;
+pub mod config;
+pub mod controller;
 pub mod group;
 pub mod message;
+pub mod namesrv;
 pub mod topic;
 
 /// `key=value` lines as a server answers a configuration query: nothing in them is escaped.

@@ -417,7 +417,7 @@ impl Client {
     }
 }
 
-fn route_header(topic: &str) -> GetRouteinfoByTopic {
+pub(super) fn route_header(topic: &str) -> GetRouteinfoByTopic {
     GetRouteinfoByTopic {
         topic: topic.to_owned(),
         ..GetRouteinfoByTopic::default()

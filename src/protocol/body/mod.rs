@@ -1,8 +1,10 @@
 //! JSON bodies, named after Java's classes. Every field has the default Java gives it, so an older peer that
 //! leaves one out is read as Java reads it. Field names are the wire's; `isX` is accepted for a boolean `x`.
 
+mod auth;
 mod cluster;
 mod connection;
+mod controller;
 mod group;
 mod heartbeat;
 mod kv;
@@ -16,8 +18,10 @@ mod running;
 mod stats;
 mod topic;
 
+pub use auth::*;
 pub use cluster::*;
 pub use connection::*;
+pub use controller::*;
 pub use group::*;
 pub use heartbeat::*;
 pub use kv::*;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::body::{ColdDataFlowInfo, HaRuntimeInfo, RuntimeInfo};
+use crate::protocol::body::{BrokerEpochs, ColdDataFlowInfo, HaRuntimeInfo, RuntimeInfo};
 use crate::protocol::{Json, Text};
 use crate::request;
 
@@ -22,6 +22,9 @@ request!(GetBrokerConfig = 26 "GET_BROKER_CONFIG" (()) -> GetBrokerConfigReply, 
 pub struct GetBrokerConfigReply {
     /// A data version as JSON text.
     pub version: String,
+    /// Keys, separated by `;`, whose change waits for the next start. Ours; a Java broker does not tell.
+    #[serde(rename = "rmqReadAtStart")]
+    pub rmq_read_at_start: Option<String>,
 }
 
 /// A broker's figures.
@@ -104,3 +107,44 @@ request!(SetCommitlogReadMode = 2004 "SET_COMMITLOG_READ_MODE" (()) -> (), ());
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetBrokerHaStatus;
 request!(GetBrokerHaStatus = 907 "GET_BROKER_HA_STATUS" (()) -> (), Json<HaRuntimeInfo>);
+
+/// Tell a slave how far its master has flushed. A master takes it and does nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResetMasterFlushOffset {
+    /// The offset.
+    pub master_flush_offset: Option<i64>,
+}
+request!(ResetMasterFlushOffset = 908 "RESET_MASTER_FLUSH_OFFSET" (()) -> (), ());
+
+/// The epochs of a broker in controller mode.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBrokerEpochCache;
+request!(GetBrokerEpochCache = 1007 "GET_BROKER_EPOCH_CACHE" (()) -> (), Json<BrokerEpochs>);
+
+/// Start a broker inside a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AddBroker {
+    /// Configuration file on the container's machine.
+    pub config_path: Option<String>,
+}
+request!(AddBroker = 902 "ADD_BROKER" (()) -> (), ());
+
+/// Stop a broker inside a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoveBroker {
+    /// Broker set.
+    pub broker_name: String,
+    /// Cluster name.
+    pub broker_cluster_name: String,
+    /// 0 is the master.
+    pub broker_id: i64,
+}
+request!(RemoveBroker = 903 "REMOVE_BROKER" (()) -> (), ());
+
+/// Move POP records from RocksDB to the store's own files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PopRollback;
+request!(PopRollback = 200056 "POP_ROLLBACK" (()) -> (), ());

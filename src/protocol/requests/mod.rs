@@ -4,8 +4,10 @@
 //! no handler can work is plain, and its absence is an error that names it; every other field is an `Option` or
 //! has a written default. A field whose absence a handler answers with a code of its own is an `Option`.
 
+mod auth;
 mod broker_admin;
 mod client;
+mod controller;
 mod group;
 mod kv;
 mod offset;
@@ -19,8 +21,10 @@ mod stats;
 mod topic;
 mod transaction;
 
+pub use auth::*;
 pub use broker_admin::*;
 pub use client::*;
+pub use controller::*;
 pub use group::*;
 pub use kv::*;
 pub use offset::*;

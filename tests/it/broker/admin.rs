@@ -543,3 +543,94 @@ async fn a_table_that_cannot_be_written_keeps_no_other_back() {
     let offsets = std::fs::read_to_string(config.join("consumerOffset.json")).unwrap();
     assert!(offsets.contains("t@g"), "{offsets}");
 }
+
+/// 2001 to 2004, 908 and 1007 as Java 5.3.3 answers them (`AdminBrokerProcessor`).
+#[tokio::test(flavor = "multi_thread")]
+async fn cold_reads_have_thresholds_and_a_master_has_no_flush_offset() {
+    let broker = TestBroker::start().await;
+    let client = broker.client().await;
+    client
+        .ok(UpdateColdDataFlowCtrConfig, Text("CG_LAG=1000\nCG_B=5".into()))
+        .await;
+    let info = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value;
+    assert_eq!((info.cg_cold_read_threshold, info.global_cold_read_threshold), (3_145_728, 104_857_600));
+    assert_eq!(info.config_table["CG_LAG"], 1000);
+    assert!(info.runtime_table.is_empty() && info.global_acc == 0);
+    let refused = client.refused(UpdateColdDataFlowCtrConfig, Text("CG_LAG=x".into())).await;
+    assert_eq!(refused.0, 1, "{refused:?}");
+    client.ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into())).await;
+    client.ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into())).await;
+    let left = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value.config_table;
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), ["CG_B"]);
+
+    let mode = |mode: Option<&str>| SetCommitlogReadMode {
+        read_ahead_mode: mode.map(str::to_owned),
+    };
+    for (bad, code, remark) in [
+        (None, 1, "set commitlog readahead mode param error"),
+        (Some("x"), 1, "set commitlog readahead mode failed"),
+        (Some("5"), INVALID, "set commitlog readahead mode param value error"),
+    ] {
+        assert_eq!(client.refused(mode(bad), ()).await, (code, remark.to_owned()), "{bad:?}");
+    }
+    let setting = async || {
+        let text = client.ok(GetBrokerConfig, ()).await.1.0;
+        text.contains("dataReadAheadEnable=true")
+    };
+    assert!(setting().await);
+    client.ok(mode(Some("1")), ()).await;
+    assert!(!setting().await);
+    client.ok(mode(Some("0")), ()).await;
+    assert!(setting().await);
+
+    let header = ResetMasterFlushOffset {
+        master_flush_offset: Some(7),
+    };
+    client.ok(header, ()).await;
+    assert_eq!(
+        client.refused(GetBrokerEpochCache, ()).await,
+        (1, "this request only for controllerMode ".into())
+    );
+    broker.stop().await;
+}
+
+/// With a hot part of 0 % everything but the newest byte is cold: the second pull of a push consumer is refused, a pull
+/// consumer waits and gets one message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_reads_too_much_cold_data_is_slowed_down() {
+    let config = BrokerConfig {
+        cg_cold_read_threshold: 1,
+        ..loopback()
+    };
+    let broker = TestBroker::with(config, |store| {
+        store.cold_data_flow_control_enable = true;
+        store.access_message_in_memory_hot_ratio = 0;
+    })
+    .await;
+    let client = broker.client().await;
+    for n in 0..6 {
+        client.send("t", 0, "", &format!("{n}")).await;
+    }
+    client.await_max("t", 0, 6).await;
+    let pull = |offset: i64| PullMessage {
+        consumer_group: "cg".into(),
+        topic: "t".into(),
+        queue_id: 0,
+        queue_offset: offset,
+        max_msg_nums: 3,
+        sys_flag: PullMessage::SUBSCRIPTION,
+        subscription: Some("*".into()),
+        ..PullMessage::default()
+    };
+    let count = async |offset: i64| {
+        let (_, body) = client.ok(pull(offset), ()).await;
+        body.0.iter().map(|chunk| rmq::protocol::message::records(chunk).count()).sum::<usize>()
+    };
+    assert_eq!(count(0).await, 3, "the first pull is free");
+    let started = std::time::Instant::now();
+    assert_eq!(count(3).await, 1, "without a heartbeat as of a pull consumer: one message, after a wait");
+    assert!(started.elapsed() >= Duration::from_secs(3));
+    let account = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value.runtime_table;
+    assert!(account["cg"].cold_acc > 0 || account["cg"].last_cold_read_time_mills > 0);
+    broker.stop().await;
+}

@@ -1,0 +1,438 @@
+//! `rmq broker set-permission|wipe-write|restore-write|set-readahead|reset-flush-offset`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::time::Instant;
+
+use super::broker::{cluster_of, named, targets};
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use crate::client::admin::config::ConfigOf;
+use crate::client::admin::topic::PermChange;
+use crate::client::{BrokerAt, BrokerSelector, Client, Error, Which};
+use crate::protocol::model::Perm;
+
+/// Key of the broker's own permission.
+const PERMISSION: &str = "brokerPermission";
+/// Key of reading ahead.
+const READ_AHEAD: &str = "dataReadAheadEnable";
+
+/// `rmq broker set-permission`
+#[derive(Debug, Clone, Args)]
+pub struct PermArgs {
+    /// NAME, NAME:ID or HOST:PORT
+    broker: BrokerSelector,
+    /// 2 or W, 4 or R, 6 or RW, 0 or none; +W -W +R -R change one bit
+    #[arg(allow_hyphen_values = true)]
+    perm: PermChange,
+}
+
+/// How the system reads the commit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReadAhead {
+    /// Ahead of what is asked for
+    Normal,
+    /// Page by page
+    Random,
+}
+
+impl ReadAhead {
+    fn word(ahead: bool) -> &'static str {
+        if ahead { "normal" } else { "random" }
+    }
+}
+
+/// `rmq broker set-permission`
+pub async fn set_permission(session: &Session, args: PermArgs) -> Result<(), Failure> {
+    let brokers = targets(session, args.broker.clone(), Which::MastersToWrite).await?;
+    let client = &session.client;
+    let mut plan = Plan {
+        action: format!("set permission of broker {}", args.broker.0),
+        object: args.broker.0.clone(),
+        cluster: cluster_of(&brokers),
+        class: Class::B,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let (mut work, mut undo) = (Vec::new(), Vec::new());
+    for broker in brokers {
+        let config = client
+            .server_config(ConfigOf::Broker, &broker.server(), client.deadline())
+            .await?;
+        let before = config.entries.get(PERMISSION).and_then(|v| v.parse().ok());
+        let before = Perm(before.ok_or_else(|| {
+            Failure::new(
+                exit::UNSUPPORTED,
+                format!("{} does not tell its {PERMISSION}", broker.server()),
+            )
+        })?);
+        let after = args.perm.apply(before);
+        if before == after {
+            continue;
+        }
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: PERMISSION.into(),
+            before: format!("{} {before}", before.0),
+            after: format!("{} {after}", after.0),
+        });
+        if before.writable() && !after.writable() {
+            plan.impact
+                .push(format!("{}: producers are refused", broker.server()));
+        }
+        if before.readable() && !after.readable() {
+            plan.impact
+                .push(format!("{}: consumers are refused", broker.server()));
+        }
+        undo.push(format!("rmq broker set-permission {} {}", broker.addr, before.0));
+        work.push((broker, after));
+    }
+    let undo = Some(undo.join(" && "));
+    change::execute(session, plan, undo, async |_| {
+        client
+            .each(work, |(broker, after)| async move {
+                write_permission(session, &broker, after).await
+            })
+            .await
+    })
+    .await
+}
+
+async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> Outcome {
+    let (client, server) = (&session.client, broker.server());
+    let change = [(PERMISSION.to_owned(), after.0.to_string())];
+    let of = ConfigOf::Broker;
+    let read = match client
+        .set_server_config(of, &server, &change, client.deadline())
+        .await
+    {
+        Ok(()) => client.server_config(of, &server, client.deadline()).await,
+        Err(e) => Err(e),
+    };
+    match read {
+        Err(e) => Outcome::Failed(Failure::from(&e)),
+        Ok(config) if config.entries.get(PERMISSION) != Some(&change[0].1) => {
+            Outcome::Unproven("the broker's configuration does not show it".into())
+        }
+        Ok(_) => match perms_follow(session, broker, after).await {
+            None => Outcome::Done,
+            Some(why) => Outcome::Unproven(why),
+        },
+    }
+}
+
+/// Waits until every name server that answers shows each topic of the broker with its own permission cut down to the
+/// broker's; what is still wrong at the end.
+async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Option<String> {
+    let client = &session.client;
+    if broker.id.name.is_empty() {
+        return None;
+    }
+    let own = match client.broker_topics(&broker.server(), client.deadline()).await {
+        Ok(table) => table.topic_config_table,
+        Err(e) => return Some(format!("written; its topics were not read: {}", e.reason())),
+    };
+    let wanted: BTreeMap<String, Perm> = own
+        .into_iter()
+        .map(|(topic, config)| (topic, config.perm.and(perm).and(Perm::READ_WRITE)))
+        .collect();
+    let end = Instant::now() + session.timeout;
+    let mut pause = Duration::from_millis(10);
+    loop {
+        let mut wrong = None;
+        for addr in client.name_servers() {
+            let Ok(shown) = client.perms_at(addr, &broker.id.name, wanted.keys().cloned()).await else {
+                // A dead name server learns from the broker when it is back.
+                continue;
+            };
+            wrong = shown
+                .iter()
+                .find(|(topic, shown)| wanted.get(*topic) != Some(&shown.and(Perm::READ_WRITE)))
+                .map(|(topic, shown)| format!("name server {addr} still shows perm {shown} for topic {topic}"));
+            if wrong.is_some() {
+                break;
+            }
+        }
+        let why = wrong?;
+        if Instant::now() + pause >= end {
+            return Some(why);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}
+
+/// What one name server shows of a broker's topics.
+struct Shown {
+    addr: String,
+    writable: usize,
+    topics: Vec<String>,
+}
+
+async fn shown(client: &Client, addr: &str, broker: &str, topics: Vec<String>) -> Result<Shown, Error> {
+    let perms = client.perms_at(addr, broker, topics).await?;
+    Ok(Shown {
+        addr: addr.to_owned(),
+        writable: perms.values().filter(|perm| perm.writable()).count(),
+        topics: perms.into_keys().collect(),
+    })
+}
+
+/// `rmq broker wipe-write|restore-write`
+pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bool) -> Result<(), Failure> {
+    let client = &session.client;
+    let brokers = targets(session, selector, Which::MastersToWrite).await?;
+    let Some(broker) = brokers.into_iter().next().filter(|b| !b.id.name.is_empty()) else {
+        return Err(
+            Failure::usage("the name servers know permissions by broker name; name one that is registered")
+                .hint("rmq broker list"),
+        );
+    };
+    let name = broker.id.name.clone();
+    let (mut plan, impact) = write_plan(session, &broker, writable).await;
+    plan.impact = impact;
+    let answers = client
+        .each(client.name_servers().to_vec(), |addr| {
+            let name = name.as_str();
+            async move {
+                let topics = client.look_topic_names(&addr, client.deadline()).await;
+                let view = match topics {
+                    Ok(topics) => shown(client, &addr, name, topics).await,
+                    Err(e) => Err(e),
+                };
+                (addr, view)
+            }
+        })
+        .await;
+    let (mut work, mut unread) = (Vec::new(), Vec::new());
+    for (addr, view) in answers {
+        match view {
+            Ok(view) => {
+                let all = view.topics.len();
+                let after = if writable { all } else { 0 };
+                if view.writable != after {
+                    plan.steps.push(Step {
+                        target: format!("name server {addr}"),
+                        field: "writable topics".into(),
+                        before: format!("{} of {all}", view.writable),
+                        after: format!("{after} of {all}"),
+                    });
+                    work.push(view);
+                }
+            }
+            Err(e) => unread.push((addr, Failure::from(&e))),
+        }
+    }
+    if work.is_empty()
+        && let Some((_, failure)) = unread.first()
+    {
+        return Err(failure.clone());
+    }
+    for (addr, failure) in &unread {
+        plan.impact.push(format!("name server {addr}: {}", failure.what));
+        plan.steps.push(Step {
+            target: format!("name server {addr}"),
+            field: "writable topics".into(),
+            before: "not read".into(),
+            after: "not written".into(),
+        });
+    }
+    client.take_dead_name_servers();
+    let other = if writable { "wipe-write" } else { "restore-write" };
+    let undo = Some(format!("rmq broker {other} {name}"));
+    change::execute(session, plan, undo, async |_| {
+        let done = client
+            .each(work, |view| {
+                let name = name.as_str();
+                async move {
+                    let written = client
+                        .set_write_perm(&view.addr, name, writable, client.deadline())
+                        .await;
+                    let now = match written {
+                        Ok(_) => shown(client, &view.addr, name, view.topics).await,
+                        Err(e) => Err(e),
+                    };
+                    match now {
+                        Err(e) => Outcome::Failed(Failure::from(&e)),
+                        Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => Outcome::Done,
+                        Ok(now) => Outcome::Unproven(format!(
+                            "{} of {} are writable afterwards",
+                            now.writable,
+                            now.topics.len()
+                        )),
+                    }
+                }
+            })
+            .await;
+        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
+        done.into_iter().chain(rest).collect()
+    })
+    .await
+}
+
+async fn write_plan(session: &Session, broker: &BrokerAt, writable: bool) -> (Plan, Vec<String>) {
+    let client = &session.client;
+    let name = &broker.id.name;
+    let mut impact = Vec::new();
+    if writable {
+        let own = client.broker_topics(&broker.server(), client.deadline()).await;
+        let closed: BTreeSet<String> = own
+            .map(|table| table.topic_config_table)
+            .unwrap_or_default()
+            .into_values()
+            .filter(|config| config.perm.and(Perm::READ_WRITE) != Perm::READ_WRITE)
+            .map(|config| config.topic_name)
+            .collect();
+        if !closed.is_empty() {
+            let closed: Vec<String> = closed.into_iter().collect();
+            impact.push(format!(
+                "the name servers open every topic; on the broker these are not open: {}",
+                closed.join(", ")
+            ));
+        }
+    } else {
+        impact.push(format!(
+            "it is lost when {name} or a name server starts anew, and {name} itself goes on taking sends; \
+             rmq broker drain {name} keeps"
+        ));
+    }
+    let plan = Plan {
+        action: if writable {
+            format!("restore write permission of broker {name}")
+        } else {
+            format!("wipe write permission of broker {name}")
+        },
+        object: name.clone(),
+        cluster: broker.id.cluster.clone(),
+        class: Class::B,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    (plan, impact)
+}
+
+/// `rmq broker set-readahead`
+pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs) -> Result<(), Failure> {
+    let client = &session.client;
+    let brokers = scope.brokers(session, Which::AllToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let ahead = mode == ReadAhead::Normal;
+    let cluster = cluster_of(&brokers);
+    let mut plan = Plan {
+        action: format!("read the commit log {}", if ahead { "ahead" } else { "page by page" }),
+        object: scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone()),
+        cluster,
+        class: Class::B,
+        steps: Vec::new(),
+        impact: vec!["until the next start of the broker; dataReadAheadEnable in its file keeps".into()],
+    };
+    let (mut work, mut undo) = (Vec::new(), Vec::new());
+    for broker in brokers {
+        let config = client
+            .server_config(ConfigOf::Broker, &broker.server(), client.deadline())
+            .await?;
+        let before = config.entries.get(READ_AHEAD).and_then(|v| v.parse::<bool>().ok());
+        if before == Some(ahead) {
+            continue;
+        }
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: "readahead".into(),
+            before: before.map_or("unknown", ReadAhead::word).into(),
+            after: ReadAhead::word(ahead).into(),
+        });
+        if before.is_some() {
+            undo.push(format!(
+                "rmq broker set-readahead {} {}",
+                ReadAhead::word(!ahead),
+                broker.addr
+            ));
+        }
+        work.push(broker);
+    }
+    let undo = (!undo.is_empty()).then(|| undo.join(" && "));
+    change::execute(session, plan, undo, async |_| {
+        client
+            .each(work, |broker| async move {
+                let server = broker.server();
+                if let Err(e) = client.set_read_ahead(&server, ahead, client.deadline()).await {
+                    return Outcome::Failed(Failure::from(&e));
+                }
+                let now = client
+                    .server_config(ConfigOf::Broker, &server, client.deadline())
+                    .await;
+                match now.map(|config| config.entries.get(READ_AHEAD).cloned()) {
+                    Err(e) => Outcome::Failed(Failure::from(&e)),
+                    Ok(Some(now)) if now == ahead.to_string() => Outcome::Done,
+                    Ok(_) => Outcome::Unproven(format!("{READ_AHEAD} does not show it")),
+                }
+            })
+            .await
+    })
+    .await
+}
+
+/// `rmq broker reset-flush-offset`
+pub async fn reset_flush_offset(session: &Session, selector: BrokerSelector, to: i64) -> Result<(), Failure> {
+    let client = &session.client;
+    let name = selector.0.clone();
+    let brokers = targets(session, selector, Which::MastersToWrite).await?;
+    let Some(broker) = brokers.into_iter().next() else {
+        return Err(Failure::new(exit::NOT_FOUND, format!("broker {name} has no master")));
+    };
+    let server = broker.server();
+    let info = client.ha_status(&server, client.deadline()).await?;
+    if info.master {
+        let all = named(Vec::new(), None).brokers(session, Which::All).await?;
+        let slaves: Vec<String> = all
+            .iter()
+            .filter(|b| b.id.name == broker.id.name && !b.id.is_master())
+            .map(|b| b.id.to_string())
+            .collect();
+        let failure = Failure::new(
+            exit::PRECONDITION,
+            format!("{server} is a master; only a slave has its master's flush offset, nothing was changed"),
+        );
+        return Err(match slaves.first() {
+            Some(slave) => failure.hint(format!("rmq broker reset-flush-offset {slave} --to {to}")),
+            None => failure.because("It has no slave."),
+        });
+    }
+    let before = info.ha_client_runtime_info.master_flush_offset;
+    let mut plan = Plan {
+        action: format!("reset the master flush offset of broker {name}"),
+        object: name,
+        cluster: broker.id.cluster.clone(),
+        class: Class::C,
+        steps: Vec::new(),
+        impact: vec!["a slave behind it may cut off what it holds beyond".into()],
+    };
+    if before != to {
+        plan.steps.push(Step {
+            target: server.to_string(),
+            field: "master_flush_offset".into(),
+            before: before.to_string(),
+            after: to.to_string(),
+        });
+    }
+    let undo = Some(format!("rmq broker reset-flush-offset {} --to {before}", broker.addr));
+    change::execute(session, plan, undo, async |_| {
+        if let Err(e) = client.reset_flush_offset(&server, to, client.deadline()).await {
+            return vec![Outcome::Failed(Failure::from(&e))];
+        }
+        vec![match client.ha_status(&server, client.deadline()).await {
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+            Ok(now) if now.ha_client_runtime_info.master_flush_offset == to => Outcome::Done,
+            // A slave that hears from its master takes the master's word again at once.
+            Ok(now) => Outcome::Unproven(format!(
+                "reads back {}: the slave hears from its master",
+                now.ha_client_runtime_info.master_flush_offset
+            )),
+        }]
+    })
+    .await
+}

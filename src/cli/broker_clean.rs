@@ -1,0 +1,221 @@
+//! `rmq broker clean-*|pop-rollback|export-config`: work that a broker is told to do, which nothing undoes.
+
+use clap::Args;
+
+use super::broker::{cluster_of, named};
+use super::broker_look::without_rocksdb;
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::Failure;
+use super::session::Session;
+use crate::client::admin::broker::CleanUp;
+use crate::client::{BrokerAt, BrokerSelector, RuntimeInfo, Which};
+
+/// Which brokers work.
+#[derive(Debug, Clone, Args)]
+pub struct CleanArgs {
+    /// NAME, NAME:ID or HOST:PORT; masters and slaves of the cluster when none is named
+    broker: Vec<BrokerSelector>,
+    /// Brokers of this cluster
+    #[arg(short, long, value_name = "NAME")]
+    cluster: Option<String>,
+}
+
+/// `rmq broker export-config`
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// NAME, NAME:ID or HOST:PORT; masters and slaves of the cluster when none is named
+    broker: Vec<BrokerSelector>,
+    /// Brokers of this cluster
+    #[arg(short, long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Tables to write, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "TABLE",
+          default_values = ["topics", "subscriptionGroups", "consumerOffsets"],
+          value_parser = ["topics", "subscriptionGroups", "consumerOffsets"])]
+    tables: Vec<String>,
+}
+
+/// The brokers, and what must be typed to go on: the first broker named, else the cluster.
+async fn chosen(
+    session: &Session,
+    broker: Vec<BrokerSelector>,
+    cluster: Option<String>,
+) -> Result<(Vec<BrokerAt>, String, String), Failure> {
+    let scope = named(broker, cluster);
+    let brokers = scope.brokers(session, Which::AllToWrite).await;
+    session.warn_of_dead_name_servers();
+    let brokers = brokers?;
+    let cluster = cluster_of(&brokers);
+    let object = scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone());
+    Ok((brokers, cluster, object))
+}
+
+/// What is cleaned, what stands before it, what afterwards.
+fn words(what: CleanUp) -> (&'static str, &'static str, &'static str) {
+    match what {
+        CleanUp::ExpiredQueues => (
+            "clean expired consume queues",
+            "consume queues",
+            "files behind the log are deleted",
+        ),
+        CleanUp::ExpiredLog => (
+            "delete expired commit log segments",
+            "commit log",
+            "expired segments are deleted at the next round",
+        ),
+        CleanUp::UnusedTopics => (
+            "delete queues of topics without configuration",
+            "consume queues",
+            "queues of unknown topics are deleted",
+        ),
+    }
+}
+
+fn state(what: CleanUp, info: &RuntimeInfo) -> String {
+    match what {
+        CleanUp::ExpiredLog => format!(
+            "first byte {}, disk {}",
+            info.commit_log_min
+                .map_or_else(|| "unknown".to_owned(), |at| at.to_string()),
+            info.commit_log_disk_ratio
+                .map_or_else(|| "unknown".to_owned(), |r| format!("{:.0}%", r * 100.0))
+        ),
+        CleanUp::ExpiredQueues | CleanUp::UnusedTopics => format!(
+            "disk {}",
+            info.consume_queue_disk_ratio
+                .map_or_else(|| "unknown".to_owned(), |r| format!("{:.0}%", r * 100.0))
+        ),
+    }
+}
+
+/// `rmq broker clean-cq|clean-commitlog|clean-unused-topics`
+pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<(), Failure> {
+    let client = &session.client;
+    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let (action, field, after) = words(what);
+    let looked = client
+        .each(brokers, |broker| async move {
+            let info = client.broker_runtime(&broker.server(), client.deadline()).await;
+            (broker, info)
+        })
+        .await;
+    let mut plan = Plan {
+        action: action.into(),
+        object,
+        cluster,
+        class: Class::C,
+        steps: Vec::new(),
+        impact: vec![
+            match what {
+                CleanUp::ExpiredLog => "messages older than fileReservedTime are gone, consumed or not",
+                CleanUp::ExpiredQueues => "only places of messages that are gone already are lost",
+                CleanUp::UnusedTopics => "messages of topics without configuration cannot be found again",
+            }
+            .into(),
+        ],
+    };
+    for (broker, info) in &looked {
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: field.into(),
+            before: info
+                .as_ref()
+                .map_or_else(|e| e.reason(), |info| state(what, info)),
+            after: after.into(),
+        });
+    }
+    change::execute(session, plan, None, async |plan| {
+        let done = client
+            .each(looked, |(broker, _)| async move {
+                let server = broker.server();
+                let answer = match client.clean(&server, what, client.deadline()).await {
+                    Ok(()) => client.broker_runtime(&server, client.deadline()).await,
+                    Err(e) => Err(e),
+                };
+                answer.map_err(|e| Failure::from(&e))
+            })
+            .await;
+        let mut outcomes = Vec::new();
+        for (step, answer) in plan.steps.iter_mut().zip(done) {
+            match answer {
+                Ok(info) => {
+                    step.after = match what {
+                        CleanUp::ExpiredLog => format!("{}; {after}", state(what, &info)),
+                        CleanUp::ExpiredQueues | CleanUp::UnusedTopics => state(what, &info),
+                    };
+                    outcomes.push(Outcome::Done);
+                }
+                Err(failure) => outcomes.push(Outcome::Failed(failure)),
+            }
+        }
+        outcomes
+    })
+    .await
+}
+
+/// `rmq broker pop-rollback`
+pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Failure> {
+    let client = &session.client;
+    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let plan = Plan {
+        action: "move POP records from RocksDB to files".into(),
+        object,
+        cluster,
+        class: Class::C,
+        steps: steps(&brokers, "POP records", "in the store's own files"),
+        impact: vec!["for going back to a broker without popConsumerKVServiceEnable".into()],
+    };
+    change::execute(session, plan, None, async |_| {
+        client
+            .each(brokers, |broker| async move {
+                match client.roll_back_pop(&broker.server(), client.deadline()).await {
+                    Ok(()) => Outcome::Done,
+                    Err(e) => Outcome::Failed(without_rocksdb(&e)),
+                }
+            })
+            .await
+    })
+    .await
+}
+
+/// `rmq broker export-config`
+pub async fn export_tables(session: &Session, args: ExportArgs) -> Result<(), Failure> {
+    let client = &session.client;
+    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let plan = Plan {
+        action: format!("write {} as JSON", args.tables.join(", ")),
+        object,
+        cluster,
+        class: Class::A,
+        steps: steps(&brokers, "RocksDB tables", "JSON files on the broker's machine"),
+        impact: vec!["the files are written under the brokers' own store directories, not here".into()],
+    };
+    let tables = &args.tables;
+    change::execute(session, plan, None, async |_| {
+        client
+            .each(brokers, |broker| async move {
+                let deadline = client.deadline();
+                match client
+                    .export_rocksdb_tables(&broker.server(), tables, deadline)
+                    .await
+                {
+                    Ok(()) => Outcome::Done,
+                    Err(e) => Outcome::Failed(without_rocksdb(&e)),
+                }
+            })
+            .await
+    })
+    .await
+}
+
+fn steps(brokers: &[BrokerAt], field: &str, after: &str) -> Vec<Step> {
+    brokers
+        .iter()
+        .map(|broker| Step {
+            target: broker.server().to_string(),
+            field: field.into(),
+            before: "-".into(),
+            after: after.into(),
+        })
+        .collect()
+}

@@ -1,0 +1,255 @@
+//! `rmq kv`: the key-value store of the name servers. Each keeps its own copy; a change goes to all of them.
+
+use std::collections::BTreeMap;
+
+use clap::Subcommand;
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::output::{Detail, Listing, col};
+use super::quoted;
+use super::session::Session;
+use super::watch::{self, Rows, WatchArgs};
+use crate::client::admin::namesrv::ORDER_NAMESPACE;
+use crate::client::similar;
+
+/// Commands on the KV store.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// List the entries of a namespace, and which name servers have them
+    List {
+        /// Namespace; name servers have no list of these
+        #[arg(default_value = ORDER_NAMESPACE)]
+        namespace: String,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show one value
+    Get {
+        /// Namespace
+        namespace: String,
+        /// Key
+        key: String,
+    },
+    /// Set a value on every name server
+    Set {
+        /// Namespace
+        namespace: String,
+        /// Key
+        key: String,
+        /// Value
+        value: String,
+    },
+    /// Remove a value from every name server
+    Delete {
+        /// Namespace
+        namespace: String,
+        /// Key
+        key: String,
+    },
+}
+
+/// Runs a KV command.
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { namespace, watch } => {
+            watch::print(session, &watch, || list(session, &namespace)).await
+        }
+        Command::Get { namespace, key } => get(session, &namespace, &key).await,
+        Command::Set {
+            namespace,
+            key,
+            value,
+        } => set(session, &namespace, &key, Some(value)).await,
+        Command::Delete { namespace, key } => set(session, &namespace, &key, None).await,
+    }
+}
+
+async fn list(session: &Session, namespace: &str) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let answers = client
+        .each(client.name_servers().to_vec(), |addr| async move {
+            let table = client.kv_list(&addr, namespace, client.deadline()).await;
+            (addr, table)
+        })
+        .await;
+    let mut listing = Listing::new("KvList", &[col("key"), col("value"), col("namesrv")]);
+    let mut rows: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut some_answered = false;
+    for (addr, table) in answers {
+        match table {
+            Ok(table) => {
+                some_answered = true;
+                for entry in table.unwrap_or_default() {
+                    rows.entry(entry).or_default().push(addr.clone());
+                }
+            }
+            Err(e) => listing.errors.push(Failure::from(&e)),
+        }
+    }
+    for ((key, value), addrs) in rows {
+        listing.push(vec![key.into(), value.into(), addrs.into()]);
+    }
+    Ok(Rows {
+        listing,
+        some_answered,
+    })
+}
+
+/// The value at each name server, or why it was not told.
+type Values = Vec<(String, Result<Option<String>, Failure>)>;
+
+async fn values(session: &Session, namespace: &str, key: &str) -> Values {
+    let client = &session.client;
+    client
+        .each(client.name_servers().to_vec(), |addr| async move {
+            let value = client.kv_get(&addr, namespace, key, client.deadline()).await;
+            (addr, value.map_err(|e| Failure::from(&e)))
+        })
+        .await
+}
+
+async fn get(session: &Session, namespace: &str, key: &str) -> Result<(), Failure> {
+    let values = values(session, namespace, key).await;
+    let failures: Vec<Failure> = values.iter().filter_map(|(_, v)| v.as_ref().err().cloned()).collect();
+    let told: Vec<(&String, Option<&String>)> = values
+        .iter()
+        .filter_map(|(addr, v)| Some((addr, v.as_ref().ok()?.as_ref())))
+        .collect();
+    let Some(value) = told.iter().find_map(|(_, value)| *value) else {
+        if told.is_empty() {
+            Failure::over(&failures, false)?;
+        }
+        return Err(absent(session, namespace, key).await);
+    };
+    let mut at = Listing::new("KvAt", &[col("namesrv"), col("value")]);
+    at.ordered = true;
+    for (addr, value) in &told {
+        at.push(vec![addr.as_str().into(), value.cloned().into()]);
+    }
+    if told.iter().any(|(_, other)| *other != Some(value)) {
+        session.warn("the name servers do not have the same value");
+    }
+    session.printer.print_detail(Detail {
+        kind: "Kv",
+        fields: vec![
+            ("value", value.as_str().into()),
+            ("namespace", namespace.into()),
+            ("key", key.into()),
+        ],
+        tables: vec![("name_servers", at)],
+        errors: failures.clone(),
+    })?;
+    Failure::over(&failures, true)
+}
+
+/// What to say of a key that nobody has.
+async fn absent(session: &Session, namespace: &str, key: &str) -> Failure {
+    let known = list(session, namespace).await.map(|rows| rows.listing.rows);
+    let known: Vec<String> = known
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|row| match row.into_iter().next() {
+            Some(super::output::Cell::Text(key)) => Some(key),
+            _ => None,
+        })
+        .collect();
+    let near = similar(key, known.iter().map(String::as_str));
+    let failure = Failure::new(
+        exit::NOT_FOUND,
+        format!("no name server has key \"{key}\" in namespace {namespace}"),
+    )
+    .hint(format!("rmq kv list {}", quoted(namespace)));
+    if near.is_empty() {
+        failure
+    } else {
+        failure.because(format!("Similar: {}.", near.join(", ")))
+    }
+}
+
+async fn set(session: &Session, namespace: &str, key: &str, value: Option<String>) -> Result<(), Failure> {
+    if namespace.trim().is_empty() || key.trim().is_empty() {
+        return Err(Failure::usage("a namespace and a key are not empty"));
+    }
+    let client = &session.client;
+    let text = |value: Option<&String>| value.cloned().unwrap_or_else(|| "absent".to_owned());
+    let read = values(session, namespace, key).await;
+    client.take_dead_name_servers();
+    if value.is_none() && read.iter().any(|(_, v)| v.is_ok()) && read.iter().all(|(_, v)| !matches!(v, Ok(Some(_)))) {
+        return Err(absent(session, namespace, key).await);
+    }
+    let mut plan = Plan {
+        action: match &value {
+            Some(_) => format!("set {namespace} {key}"),
+            None => format!("delete {namespace} {key}"),
+        },
+        object: key.to_owned(),
+        cluster: session.cluster.clone().unwrap_or_default(),
+        class: Class::A,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    if namespace == ORDER_NAMESPACE {
+        plan.impact
+            .push("clients of an order topic follow it at their next look at the route".into());
+    }
+    let (mut work, mut unread, mut before) = (Vec::new(), Vec::new(), None);
+    for (addr, now) in read {
+        match now {
+            Ok(now) if now == value => {}
+            Ok(now) => {
+                plan.steps.push(Step {
+                    target: format!("name server {addr}"),
+                    field: format!("{namespace} {key}"),
+                    before: text(now.as_ref()),
+                    after: text(value.as_ref()),
+                });
+                before = before.or(now);
+                work.push(addr);
+            }
+            Err(failure) => unread.push((addr, failure)),
+        }
+    }
+    if work.is_empty()
+        && let Some((_, failure)) = unread.first()
+    {
+        return Err(failure.clone());
+    }
+    for (addr, _) in &unread {
+        plan.steps.push(Step {
+            target: format!("name server {addr}"),
+            field: format!("{namespace} {key}"),
+            before: "not read".into(),
+            after: "not written".into(),
+        });
+    }
+    let words = format!("{} {}", quoted(namespace), quoted(key));
+    let undo = match before {
+        Some(before) => format!("rmq kv set {words} {}", quoted(&before)),
+        None => format!("rmq kv delete {words}"),
+    };
+    change::execute(session, plan, Some(undo), async |_| {
+        let wanted = value.as_deref();
+        let done = client
+            .each(work, |addr| async move {
+                let deadline = client.deadline();
+                let written = client.kv_set(&addr, (namespace, key), wanted, deadline).await;
+                let now = match written {
+                    Ok(()) => client.kv_get(&addr, namespace, key, client.deadline()).await,
+                    Err(e) => Err(e),
+                };
+                match now {
+                    Err(e) => Outcome::Failed(Failure::from(&e)),
+                    Ok(now) if now.as_deref() == wanted => Outcome::Done,
+                    Ok(now) => {
+                        let now = now.unwrap_or_else(|| "nothing".to_owned());
+                        Outcome::Unproven(format!("reads back {now}"))
+                    }
+                }
+            })
+            .await;
+        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
+        done.into_iter().chain(rest).collect()
+    })
+    .await
+}

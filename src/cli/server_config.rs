@@ -1,0 +1,262 @@
+//! Configurations of brokers, name servers and controllers: shown, and changed with a look before and after.
+
+use std::collections::BTreeMap;
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::output::{Listing, col, wide};
+use super::session::Session;
+use super::watch::Rows;
+use crate::client::admin::config::{ConfigOf, check_type, is_secret, shown};
+use crate::client::{Server, similar};
+
+/// `k=v`
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err(format!("\"{text}\" is not KEY=VALUE")),
+    }
+}
+
+fn unknown_key(of: ConfigOf, key: &str, known: &BTreeMap<String, String>, server: &Server) -> Failure {
+    let near = similar(key, known.keys().map(String::as_str));
+    let failure = Failure::new(
+        exit::NOT_FOUND,
+        format!("{server} has no configuration key \"{key}\""),
+    );
+    let failure = if near.is_empty() {
+        failure
+    } else {
+        failure.because(format!("Similar: {}.", near.join(", ")))
+    };
+    let name = match of {
+        ConfigOf::Broker => format!(" {}", server.name.as_ref().unwrap_or(&server.addr)),
+        ConfigOf::NameServer | ConfigOf::Controller => String::new(),
+    };
+    failure.hint(format!("rmq {} get-config{name}", of.noun()))
+}
+
+/// What a server of another kind answers is told as what is missing.
+pub fn explained(of: ConfigOf, failure: Failure) -> Failure {
+    match of {
+        ConfigOf::Controller if failure.exit == exit::UNSUPPORTED => failure.because(
+            "This needs a controller (enableControllerInNamesrv=true on a name server, or mqcontroller); \
+             it is neither a broker nor a plain name server.",
+        ),
+        _ => failure,
+    }
+}
+
+/// Every key, or some, of each server; one row a key and server.
+pub async fn get(
+    session: &Session,
+    (of, kind, noun): (ConfigOf, &'static str, &'static str),
+    servers: Vec<Server>,
+    keys: &[String],
+) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let several = servers.len() > 1;
+    let answers = client
+        .each(servers, |server| async move {
+            let config = client.server_config(of, &server, client.deadline()).await;
+            (server, config)
+        })
+        .await;
+    let mut listing = Listing::new(
+        kind,
+        &[
+            col("key"),
+            col("value"),
+            if several { col(noun) } else { wide(noun) },
+        ],
+    );
+    let mut found = false;
+    for (server, config) in answers {
+        match config {
+            Ok(config) => {
+                for key in keys {
+                    if !config.entries.contains_key(key) {
+                        listing
+                            .errors
+                            .push(unknown_key(of, key, &config.entries, &server));
+                    }
+                }
+                for (key, value) in &config.entries {
+                    if keys.is_empty() || keys.contains(key) {
+                        found = true;
+                        listing.push(vec![
+                            key.as_str().into(),
+                            shown(key, value).into(),
+                            server.name.clone().unwrap_or_else(|| server.addr.clone()).into(),
+                        ]);
+                    }
+                }
+            }
+            Err(e) => listing.errors.push(explained(of, Failure::from(&e))),
+        }
+    }
+    Ok(Rows {
+        listing,
+        some_answered: found,
+    })
+}
+
+/// A server whose configuration is changed.
+pub struct Target {
+    /// Where it is.
+    pub server: Server,
+    /// The command before the pairs that undo the change.
+    pub undo: String,
+}
+
+/// What becomes of a target: its changes, or why it could not be read.
+struct Work {
+    server: Server,
+    changes: Vec<(String, String)>,
+}
+
+/// Changes keys on every target: unknown keys and values of the wrong type are refused before anything is written, each
+/// key is read back.
+pub async fn set(
+    session: &Session,
+    of: ConfigOf,
+    (action, object, cluster): (String, String, String),
+    targets: Vec<Target>,
+    changes: &[(String, String)],
+) -> Result<(), Failure> {
+    let client = &session.client;
+    let mut plan = Plan {
+        action,
+        object,
+        cluster,
+        class: Class::B,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let read = client
+        .each(targets, |target| async move {
+            let config = client.server_config(of, &target.server, client.deadline()).await;
+            (target, config)
+        })
+        .await;
+    let (mut work, mut undo, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    let mut waiting: Vec<&str> = Vec::new();
+    for (target, config) in read {
+        let config = match config {
+            Ok(config) => config,
+            Err(e) => {
+                unread.push((target.server, explained(of, Failure::from(&e))));
+                continue;
+            }
+        };
+        let (mut differing, mut back) = (Vec::new(), Vec::new());
+        for (key, after) in changes {
+            let now = config
+                .entries
+                .get(key)
+                .ok_or_else(|| unknown_key(of, key, &config.entries, &target.server))?;
+            check_type(key, now, after).map_err(Failure::usage)?;
+            if now == after {
+                continue;
+            }
+            if config.waits_for_start(key) && !waiting.contains(&key.as_str()) {
+                waiting.push(key);
+            }
+            plan.steps.push(Step {
+                target: target.server.to_string(),
+                field: key.clone(),
+                before: shown(key, now),
+                after: shown(key, after),
+            });
+            differing.push((key.clone(), after.clone()));
+            if !is_secret(key) {
+                back.push(super::quoted(&format!("{key}={now}")));
+            }
+        }
+        if !differing.is_empty() {
+            if !back.is_empty() {
+                undo.push(format!("{} {}", target.undo, back.join(" ")));
+            }
+            work.push(Work {
+                server: target.server,
+                changes: differing,
+            });
+        }
+    }
+    if !waiting.is_empty() {
+        plan.impact.push(format!(
+            "takes effect only at the next start of the {}: {}",
+            match of {
+                ConfigOf::Broker => "broker",
+                ConfigOf::NameServer => "name server",
+                ConfigOf::Controller => "controller",
+            },
+            waiting.join(", ")
+        ));
+    }
+    if work.is_empty()
+        && let Some((_, failure)) = unread.first()
+    {
+        return Err(failure.clone());
+    }
+    for (server, failure) in &unread {
+        plan.impact.push(format!("{server} is not changed: {}", failure.what));
+        plan.steps.push(Step {
+            target: server.to_string(),
+            field: "configuration".into(),
+            before: "not read".into(),
+            after: "not written".into(),
+        });
+    }
+    let undo = (!undo.is_empty()).then(|| undo.join(" && "));
+    change::execute(session, plan, undo, async |_| {
+        let written = client
+            .each(work, |work| async move {
+                let deadline = client.deadline();
+                let written = client
+                    .set_server_config(of, &work.server, &work.changes, deadline)
+                    .await;
+                let now = match written {
+                    Ok(()) => client.server_config(of, &work.server, client.deadline()).await,
+                    Err(e) => Err(e),
+                };
+                outcomes(&work.changes, now.map(|config| config.entries))
+            })
+            .await;
+        let not_read = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
+        written.into_iter().flatten().chain(not_read).collect()
+    })
+    .await
+}
+
+fn outcomes(
+    changes: &[(String, String)],
+    now: Result<BTreeMap<String, String>, crate::client::Error>,
+) -> Vec<Outcome> {
+    changes
+        .iter()
+        .map(|(key, wanted)| match &now {
+            Err(e) => Outcome::Failed(Failure::from(e)),
+            Ok(now) if now.get(key) == Some(wanted) => Outcome::Done,
+            Ok(now) => Outcome::Unproven(format!(
+                "reads back {}",
+                now.get(key)
+                    .map_or_else(|| "nothing".to_owned(), |value| shown(key, value))
+            )),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_read_back_is_not_done() {
+        let changes = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())];
+        let now = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
+        let found = outcomes(&changes, Ok(now));
+        assert!(matches!(found[0], Outcome::Done));
+        assert!(matches!(&found[1], Outcome::Unproven(why) if why == "reads back nothing"));
+    }
+}

@@ -1,0 +1,230 @@
+//! Configuration of brokers, name servers and controllers: read, checked, written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::client::error::{Error, Server};
+use crate::client::{Client, Deadline};
+use crate::protocol::Text;
+use crate::protocol::requests::{
+    GetBrokerConfig, GetControllerConfig, GetNamesrvConfig, UpdateBrokerConfig, UpdateControllerConfig,
+    UpdateNamesrvConfig,
+};
+
+/// Whose configuration is meant: each kind of server has requests of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigOf {
+    /// A broker.
+    Broker,
+    /// A name server.
+    NameServer,
+    /// A controller.
+    Controller,
+}
+
+impl ConfigOf {
+    /// `broker`, `namesrv` or `controller`: the noun of the command line.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Broker => "broker",
+            Self::NameServer => "namesrv",
+            Self::Controller => "controller",
+        }
+    }
+}
+
+/// A server's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Whose it is.
+    pub of: ConfigOf,
+    /// Every key it answered.
+    pub entries: BTreeMap<String, String>,
+    /// Keys that it reads at its start alone, where it tells (an `rmq` broker does).
+    told_at_start: Option<BTreeSet<String>>,
+}
+
+/// Keys that a Java server reads when it is constructed (`BrokerController`, `DefaultMessageStore`, `NamesrvController`
+/// of 5.3.3), besides those of [`AT_START_PARTS`].
+const AT_START: &[&str] = &[
+    "autoCreateTopicEnable",
+    "bindAddress",
+    "brokerClusterName",
+    "brokerHeartbeatInterval",
+    "brokerIP1",
+    "brokerIP2",
+    "brokerId",
+    "brokerName",
+    "brokerRole",
+    "clientHousekeepingInterval",
+    "controllerAddr",
+    "controllerDLegerGroup",
+    "controllerDLegerPeers",
+    "controllerDLegerSelfId",
+    "controllerType",
+    "defaultTopicQueueNums",
+    "duplicationEnable",
+    "enableControllerInNamesrv",
+    "enableControllerMode",
+    "enableDLegerCommitLog",
+    "flushConsumerFilterInterval",
+    "flushConsumerOffsetInterval",
+    "flushDelayOffsetInterval",
+    "flushDiskType",
+    "haListenPort",
+    "listenPort",
+    "maxHashSlotNum",
+    "maxIndexNum",
+    "messageDelayLevel",
+    "metricsExporterType",
+    "msgTraceTopicName",
+    "registerNameServerPeriod",
+    "scanNotActiveBrokerInterval",
+    "storeType",
+    "timerPrecisionMs",
+    "timerRollWindowSlot",
+    "timerWheelEnable",
+    "traceTopicEnable",
+    "transientStorePoolEnable",
+    "transientStorePoolSize",
+    "useEpollNativeSelector",
+];
+
+/// Parts of such keys: pools, queues, sockets, files.
+const AT_START_PARTS: &[&str] = &[
+    "ThreadPoolNums",
+    "ThreadPoolQueueCapacity",
+    "PoolQueueCapacity",
+    "mappedFileSize",
+    "storePath",
+    "serverSelectorThreads",
+    "serverWorkerThreads",
+    "serverCallbackExecutorThreads",
+    "serverSocket",
+    "SemaphoreValue",
+    "writeBuffer",
+    "StorePath",
+];
+
+impl ServerConfig {
+    /// True when a change of `key` waits for the server's next start. Exact where the server tells; for a Java server by
+    /// what its sources read at the start.
+    pub fn waits_for_start(&self, key: &str) -> bool {
+        match &self.told_at_start {
+            Some(keys) => keys.contains(key),
+            None => AT_START.contains(&key) || AT_START_PARTS.iter().any(|part| key.contains(part)),
+        }
+    }
+}
+
+/// True for keys whose values are never shown.
+pub fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["password", "secret", "accesskey", "credential", "token", "initauthenticationuser"]
+        .iter()
+        .any(|word| key.contains(word))
+}
+
+/// The value of a key as it may be shown.
+pub fn shown(key: &str, value: &str) -> String {
+    if is_secret(key) && !value.is_empty() {
+        "***".into()
+    } else {
+        value.to_owned()
+    }
+}
+
+/// A new value must read as the old one does: servers answer success to a word where a number belongs. The error is the
+/// sentence that says what the key takes.
+pub fn check_type(key: &str, before: &str, after: &str) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{key} is {what} (now {before}), \"{after}\" is not"));
+    match before {
+        "true" | "false" if after != "true" && after != "false" => wrong("true or false"),
+        _ if before.parse::<i64>().is_ok() && after.parse::<i64>().is_err() => wrong("a whole number"),
+        _ if before.parse::<f64>().is_ok() && after.parse::<f64>().is_err() => wrong("a number"),
+        _ => Ok(()),
+    }
+}
+
+impl Client {
+    /// A server's configuration.
+    pub async fn server_config(
+        &self,
+        of: ConfigOf,
+        server: &Server,
+        deadline: Deadline,
+    ) -> Result<ServerConfig, Error> {
+        let (text, told) = match of {
+            ConfigOf::Broker => {
+                let (header, text) = self.call(server, &GetBrokerConfig, (), deadline).await?;
+                (text, header.rmq_read_at_start)
+            }
+            ConfigOf::NameServer => (self.call(server, &GetNamesrvConfig, (), deadline).await?.1, None),
+            ConfigOf::Controller => (
+                self.call(server, &GetControllerConfig, (), deadline).await?.1,
+                None,
+            ),
+        };
+        Ok(ServerConfig {
+            of,
+            entries: super::parse_config(&text.0),
+            told_at_start: told.map(|keys| keys.split(';').map(str::to_owned).collect()),
+        })
+    }
+
+    /// Writes configuration keys. A server's "success" proves nothing: read the configuration back.
+    pub async fn set_server_config(
+        &self,
+        of: ConfigOf,
+        server: &Server,
+        changes: &[(String, String)],
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let body = Text(super::config_text(changes));
+        match of {
+            ConfigOf::Broker => self.call(server, &UpdateBrokerConfig, body, deadline).await?,
+            ConfigOf::NameServer => self.call(server, &UpdateNamesrvConfig, body, deadline).await?,
+            ConfigOf::Controller => self.call(server, &UpdateControllerConfig, body, deadline).await?,
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_the_type_of_the_key() {
+        assert!(check_type("a", "5", "x").is_err());
+        assert!(check_type("a", "true", "1").is_err());
+        assert!(check_type("a", "0.75", "high").is_err());
+        assert!(check_type("a", "5", "-1").is_ok());
+        assert!(check_type("a", "1s 5s", "1s 5s 10s").is_ok());
+        assert!(check_type("a", "", "x").is_ok());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(shown("innerClientAuthenticationCredentials", "x"), "***");
+        assert_eq!(shown("initAuthenticationUser", "{}"), "***");
+        assert_eq!(shown("brokerName", "x"), "x");
+    }
+
+    #[test]
+    fn a_server_that_tells_is_believed_and_javas_sources_speak_for_java() {
+        let config = |told: Option<&[&str]>| ServerConfig {
+            of: ConfigOf::Broker,
+            entries: BTreeMap::new(),
+            told_at_start: told.map(|keys| keys.iter().map(|k| (*k).to_owned()).collect()),
+        };
+        let java = config(None);
+        for key in ["listenPort", "sendMessageThreadPoolNums", "mappedFileSizeCommitLog", "brokerRole"] {
+            assert!(java.waits_for_start(key), "{key}");
+        }
+        for key in ["fileReservedTime", "brokerPermission", "maxMessageSize"] {
+            assert!(!java.waits_for_start(key), "{key}");
+        }
+        let ours = config(Some(&["maxMessageSize"]));
+        assert!(ours.waits_for_start("maxMessageSize") && !ours.waits_for_start("listenPort"));
+    }
+}
