@@ -124,9 +124,7 @@ impl Broker {
         if !self.store.config().cold_data_flow_control_enable
             || is_system_group(group)
             || !self.cold_flow.is_over(group, &self.config(), now_ms())
-            || !self
-                .store
-                .is_cold_entry(&header.topic, header.queue_id, offset)
+            || !self.store.is_cold_entry(&header.topic, header.queue_id, offset)
         {
             return Ok(Cold::Free);
         }
@@ -193,7 +191,13 @@ pub async fn unset(
     _: RemoveColdDataFlowCtrConfig,
     body: Text,
 ) -> Handled<RemoveColdDataFlowCtrConfig> {
-    if broker.cold_flow.state(now_ms()).thresholds.remove(&body.0).is_some() {
+    if broker
+        .cold_flow
+        .state(now_ms())
+        .thresholds
+        .remove(&body.0)
+        .is_some()
+    {
         tracing::info!(group = body.0, peer = %peer.remote(), "cold read threshold removed");
     }
     Ok(Answer::ok((), ()))

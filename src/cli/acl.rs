@@ -53,7 +53,12 @@ fn resource(text: &str) -> Result<String, String> {
     if text == "*" {
         return Ok(text.to_owned());
     }
-    let wrong = || format!("a resource is TYPE:NAME, TYPE:PREFIX*, TYPE:* or *, with a type of {}", RESOURCES.join(", "));
+    let wrong = || {
+        format!(
+            "a resource is TYPE:NAME, TYPE:PREFIX*, TYPE:* or *, with a type of {}",
+            RESOURCES.join(", ")
+        )
+    };
     let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
     let kind = RESOURCES
         .iter()
@@ -67,7 +72,9 @@ fn resource(text: &str) -> Result<String, String> {
 
 fn subject(text: &str) -> Result<String, String> {
     match text.trim().split_once(':') {
-        Some((kind, name)) if kind.eq_ignore_ascii_case("User") && !name.is_empty() => Ok(format!("User:{name}")),
+        Some((kind, name)) if kind.eq_ignore_ascii_case("User") && !name.is_empty() => {
+            Ok(format!("User:{name}"))
+        }
         None if !text.trim().is_empty() => Ok(format!("User:{}", text.trim())),
         _ => Err("a subject is User:NAME".into()),
     }
@@ -370,7 +377,11 @@ async fn apply(session: &Session, work: &Work) -> Vec<Outcome> {
             let mut done = Ok(());
             for resource in &work.resources {
                 let deadline = client.deadline();
-                done = done.and(client.delete_acl(&server, subject, Some(resource), deadline).await);
+                done = done.and(
+                    client
+                        .delete_acl(&server, subject, Some(resource), deadline)
+                        .await,
+                );
             }
             done
         }
@@ -426,7 +437,12 @@ async fn write(session: &Session, args: RuleArgs, create: bool) -> Result<(), Fa
     session.warn_of_dead_name_servers();
     let brokers = brokers?;
     let verb = if create { "create" } else { "update" };
-    let mut plan = plan(format!("{verb} access rules of {subject}"), subject, &brokers, Class::B);
+    let mut plan = plan(
+        format!("{verb} access rules of {subject}"),
+        subject,
+        &brokers,
+        Class::B,
+    );
     let rules: Vec<Rule> = args
         .resource
         .iter()
@@ -515,7 +531,12 @@ async fn delete(
     let brokers = scope.brokers(session, Which::AllToWrite).await;
     session.warn_of_dead_name_servers();
     let brokers = brokers?;
-    let mut plan = plan(format!("delete access rules of {subject}"), subject, &brokers, Class::B);
+    let mut plan = plan(
+        format!("delete access rules of {subject}"),
+        subject,
+        &brokers,
+        Class::B,
+    );
     let (mut work, mut unread, mut undo) = (Vec::new(), Vec::new(), Vec::new());
     for (broker, now) in on_each(session, brokers, subject).await {
         let now = match now {
@@ -604,7 +625,10 @@ async fn check(
             (broker, decision)
         })
         .await;
-    let mut listing = Listing::new("AclCheck", &[col("broker"), col("allowed"), col("reason"), wide("addr")]);
+    let mut listing = Listing::new(
+        "AclCheck",
+        &[col("broker"), col("allowed"), col("reason"), wide("addr")],
+    );
     let mut denied = 0;
     for (broker, decision) in answers {
         match decision {
@@ -664,7 +688,11 @@ async fn copy(
         rules.retain(|subject, _| subjects.contains(subject));
     }
     let mut plan = plan(
-        format!("copy access rules from {} to {}", source.server(), target.server()),
+        format!(
+            "copy access rules from {} to {}",
+            source.server(),
+            target.server()
+        ),
         &target.id.name,
         std::slice::from_ref(&target),
         Class::B,

@@ -170,7 +170,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             watch::print(session, &watch, || broker_look::stats(session, &scope)).await
         }
         Command::ConsumeStats(args) => {
-            watch::print(session, &args.watch, || broker_look::consume_stats(session, &args)).await
+            watch::print(session, &args.watch, || {
+                broker_look::consume_stats(session, &args)
+            })
+            .await
         }
         Command::Ha {
             broker,
@@ -510,7 +513,10 @@ async fn set_config(
     session.warn_of_dead_name_servers();
     let brokers = brokers?;
     let cluster = cluster_of(&brokers);
-    let object = scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone());
+    let object = scope
+        .broker
+        .first()
+        .map_or_else(|| cluster.clone(), |b| b.0.clone());
     let targets = brokers.iter().map(|broker| Target {
         server: broker.server(),
         undo: format!("rmq broker set-config {}", broker.addr),

@@ -145,14 +145,19 @@ async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Optio
     loop {
         let mut wrong = None;
         for addr in client.name_servers() {
-            let Ok(shown) = client.perms_at(addr, &broker.id.name, wanted.keys().cloned()).await else {
+            let Ok(shown) = client
+                .perms_at(addr, &broker.id.name, wanted.keys().cloned())
+                .await
+            else {
                 // A dead name server learns from the broker when it is back.
                 continue;
             };
             wrong = shown
                 .iter()
                 .find(|(topic, shown)| wanted.get(*topic) != Some(&shown.and(Perm::READ_WRITE)))
-                .map(|(topic, shown)| format!("name server {addr} still shows perm {shown} for topic {topic}"));
+                .map(|(topic, shown)| {
+                    format!("name server {addr} still shows perm {shown} for topic {topic}")
+                });
             if wrong.is_some() {
                 break;
             }
@@ -187,10 +192,10 @@ pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bo
     let client = &session.client;
     let brokers = targets(session, selector, Which::MastersToWrite).await?;
     let Some(broker) = brokers.into_iter().next().filter(|b| !b.id.name.is_empty()) else {
-        return Err(
-            Failure::usage("the name servers know permissions by broker name; name one that is registered")
-                .hint("rmq broker list"),
-        );
+        return Err(Failure::usage(
+            "the name servers know permissions by broker name; name one that is registered",
+        )
+        .hint("rmq broker list"));
     };
     let name = broker.id.name.clone();
     let (mut plan, impact) = write_plan(session, &broker, writable).await;
@@ -258,7 +263,9 @@ pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bo
                     };
                     match now {
                         Err(e) => Outcome::Failed(Failure::from(&e)),
-                        Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => Outcome::Done,
+                        Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => {
+                            Outcome::Done
+                        }
                         Ok(now) => Outcome::Unproven(format!(
                             "{} of {} are writable afterwards",
                             now.writable,
@@ -323,8 +330,14 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
     let ahead = mode == ReadAhead::Normal;
     let cluster = cluster_of(&brokers);
     let mut plan = Plan {
-        action: format!("read the commit log {}", if ahead { "ahead" } else { "page by page" }),
-        object: scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone()),
+        action: format!(
+            "read the commit log {}",
+            if ahead { "ahead" } else { "page by page" }
+        ),
+        object: scope
+            .broker
+            .first()
+            .map_or_else(|| cluster.clone(), |b| b.0.clone()),
         cluster,
         class: Class::B,
         steps: Vec::new(),
@@ -335,7 +348,10 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
         let config = client
             .server_config(ConfigOf::Broker, &broker.server(), client.deadline())
             .await?;
-        let before = config.entries.get(READ_AHEAD).and_then(|v| v.parse::<bool>().ok());
+        let before = config
+            .entries
+            .get(READ_AHEAD)
+            .and_then(|v| v.parse::<bool>().ok());
         if before == Some(ahead) {
             continue;
         }
@@ -382,7 +398,10 @@ pub async fn reset_flush_offset(session: &Session, selector: BrokerSelector, to:
     let name = selector.0.clone();
     let brokers = targets(session, selector, Which::MastersToWrite).await?;
     let Some(broker) = brokers.into_iter().next() else {
-        return Err(Failure::new(exit::NOT_FOUND, format!("broker {name} has no master")));
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("broker {name} has no master"),
+        ));
     };
     let server = broker.server();
     let info = client.ha_status(&server, client.deadline()).await?;
@@ -419,7 +438,10 @@ pub async fn reset_flush_offset(session: &Session, selector: BrokerSelector, to:
             after: to.to_string(),
         });
     }
-    let undo = Some(format!("rmq broker reset-flush-offset {} --to {before}", broker.addr));
+    let undo = Some(format!(
+        "rmq broker reset-flush-offset {} --to {before}",
+        broker.addr
+    ));
     change::execute(session, plan, undo, async |_| {
         if let Err(e) = client.reset_flush_offset(&server, to, client.deadline()).await {
             return vec![Outcome::Failed(Failure::from(&e))];

@@ -46,7 +46,10 @@ async fn chosen(
     session.warn_of_dead_name_servers();
     let brokers = brokers?;
     let cluster = cluster_of(&brokers);
-    let object = scope.broker.first().map_or_else(|| cluster.clone(), |b| b.0.clone());
+    let object = scope
+        .broker
+        .first()
+        .map_or_else(|| cluster.clone(), |b| b.0.clone());
     Ok((brokers, cluster, object))
 }
 

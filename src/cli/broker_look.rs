@@ -325,7 +325,9 @@ fn without_controller(e: &Error) -> Failure {
     let mut failure = Failure::from(e);
     if failure.exit == exit::UNSUPPORTED || e.to_string().contains("only for controllerMode") {
         failure.exit = exit::UNSUPPORTED;
-        failure = failure.because("Only a broker in controller mode has epochs: enableControllerMode=true and controllerAddr.");
+        failure = failure.because(
+            "Only a broker in controller mode has epochs: enableControllerMode=true and controllerAddr.",
+        );
     }
     failure
 }
@@ -406,9 +408,16 @@ mod tests {
     #[test]
     fn a_slave_is_named_where_only_one_can_be_meant() {
         let master = at("a", 0, "10.0.0.1:10911");
-        let one = [master.clone(), at("a", 1, "10.0.0.2:10911"), at("b", 1, "10.0.0.2:10921")];
+        let one = [
+            master.clone(),
+            at("a", 1, "10.0.0.2:10911"),
+            at("b", 1, "10.0.0.2:10921"),
+        ];
         // The only slave, whatever address it comes from.
-        assert_eq!(slave_name(&master, "192.168.0.9:4711", &one).as_deref(), Some("a:1"));
+        assert_eq!(
+            slave_name(&master, "192.168.0.9:4711", &one).as_deref(),
+            Some("a:1")
+        );
         let two = [
             master.clone(),
             at("a", 1, "10.0.0.2:10911"),

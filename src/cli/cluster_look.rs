@@ -99,7 +99,11 @@ async fn one(session: &Session, cluster: Option<&str>) -> Result<(String, Snapsh
         groups: true,
     };
     let snapshot = look(session, parts, &scope(cluster)).await?;
-    let names: BTreeSet<String> = snapshot.brokers.iter().map(|b| b.broker.cluster.clone()).collect();
+    let names: BTreeSet<String> = snapshot
+        .brokers
+        .iter()
+        .map(|b| b.broker.cluster.clone())
+        .collect();
     let mut names = names.into_iter();
     match (names.next(), names.next()) {
         (Some(only), None) => Ok((only, snapshot)),
@@ -107,7 +111,8 @@ async fn one(session: &Session, cluster: Option<&str>) -> Result<(String, Snapsh
         (Some(first), Some(second)) => {
             let rest: Vec<String> = names.collect();
             let all = [vec![first, second], rest].concat().join(", ");
-            Err(Failure::usage(format!("there are several clusters: {all}")).hint("rmq cluster describe NAME"))
+            Err(Failure::usage(format!("there are several clusters: {all}"))
+                .hint("rmq cluster describe NAME"))
         }
     }
 }
@@ -267,7 +272,10 @@ fn detail(name: &str, snapshot: &Snapshot) -> Detail {
             ("groups", snapshot.groups.len().into()),
             ("total_lag", lag.into()),
         ],
-        tables: vec![("broker_list", brokers(snapshot)), ("findings", finding_rows(&found))],
+        tables: vec![
+            ("broker_list", brokers(snapshot)),
+            ("findings", finding_rows(&found)),
+        ],
         errors: Vec::new(),
     }
 }

@@ -105,7 +105,11 @@ async fn list(session: &Session, scope: &ScopeArgs) -> Result<Rows, Failure> {
                 "global_threshold": info.global_cold_read_threshold,
             }),
         );
-        let mut groups: Vec<&String> = info.config_table.keys().chain(info.runtime_table.keys()).collect();
+        let mut groups: Vec<&String> = info
+            .config_table
+            .keys()
+            .chain(info.runtime_table.keys())
+            .collect();
         groups.sort();
         groups.dedup();
         for group in groups {
@@ -172,7 +176,10 @@ async fn set(
         });
         let group = quoted(group);
         undo.push(match before {
-            Some(bytes) => format!("rmq broker cold-flow set {group} {bytes} --broker {}", broker.addr),
+            Some(bytes) => format!(
+                "rmq broker cold-flow set {group} {bytes} --broker {}",
+                broker.addr
+            ),
             None => format!("rmq broker cold-flow unset {group} --broker {}", broker.addr),
         });
         work.push(server);

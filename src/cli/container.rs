@@ -44,7 +44,7 @@ pub enum Command {
         container: String,
         /// Broker configuration file on the container's machine
         #[arg(long, value_name = "PATH")]
-        config: String,
+        broker_config: String,
     },
     /// Stop a broker inside a container
     Remove {
@@ -70,10 +70,13 @@ fn explained(e: &Error) -> Failure {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     let client = &session.client;
     let (container, field, after, class) = match &command {
-        Command::Add { container, config } => (
+        Command::Add {
+            container,
+            broker_config,
+        } => (
             container.clone(),
             "broker".to_owned(),
-            format!("started from {config}"),
+            format!("started from {broker_config}"),
             Class::A,
         ),
         Command::Remove { container, broker } => (
@@ -106,7 +109,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     change::execute(session, plan, None, async |_| {
         let deadline = client.deadline();
         let done = match &command {
-            Command::Add { config, .. } => client.add_to_container(&server, config, deadline).await,
+            Command::Add { broker_config, .. } => {
+                client.add_to_container(&server, broker_config, deadline).await
+            }
             Command::Remove { broker, .. } => {
                 let id = (broker.cluster.as_str(), broker.name.as_str(), broker.id);
                 client.remove_from_container(&server, id, deadline).await
@@ -127,8 +132,18 @@ mod tests {
     #[test]
     fn a_broker_inside_has_three_parts() {
         let broker: Inside = "C1:broker-a:0".parse().unwrap();
-        assert_eq!((broker.cluster.as_str(), broker.name.as_str(), broker.id), ("C1", "broker-a", 0));
-        for bad in ["C1:broker-a", "C1:broker-a:x", "C1:broker-a:-1", "::0", "a:b:1:2", ""] {
+        assert_eq!(
+            (broker.cluster.as_str(), broker.name.as_str(), broker.id),
+            ("C1", "broker-a", 0)
+        );
+        for bad in [
+            "C1:broker-a",
+            "C1:broker-a:x",
+            "C1:broker-a:-1",
+            "::0",
+            "a:b:1:2",
+            "",
+        ] {
             assert!(bad.parse::<Inside>().is_err(), "{bad}");
         }
     }

@@ -240,7 +240,12 @@ async fn get(session: &Session, at: &ControllerArgs, watch: &WatchArgs) -> Resul
         let verdict = Failure::over(&failures, detail.is_some());
         if let Some((addr, meta)) = detail {
             let mut peers = Listing::new("ControllerPeers", &[col("peer"), col("addr")]);
-            for peer in meta.peers.iter().flat_map(|p| p.split(';')).filter(|p| !p.is_empty()) {
+            for peer in meta
+                .peers
+                .iter()
+                .flat_map(|p| p.split(';'))
+                .filter(|p| !p.is_empty())
+            {
                 let (name, at) = peer.split_once([':', '-']).unwrap_or((peer, ""));
                 peers.push(vec![name.into(), at.into()]);
             }
@@ -262,7 +267,12 @@ async fn get(session: &Session, at: &ControllerArgs, watch: &WatchArgs) -> Resul
     watch::print(session, watch, || async {
         let mut listing = Listing::new(
             "ControllerList",
-            &[col("controller"), col("leads"), col("leader_id"), col("leader_addr")],
+            &[
+                col("controller"),
+                col("leads"),
+                col("leader_id"),
+                col("leader_addr"),
+            ],
         );
         let mut some_answered = false;
         for addr in controllers(session, at).await? {

@@ -75,7 +75,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "broker consume-stats",
         &["rmq broker consume-stats broker-a --min-diff 1 --sort-by diff:desc"],
     ),
-    ("broker ha", &["rmq broker ha", "rmq broker ha broker-a:1 -o wide"]),
+    (
+        "broker ha",
+        &["rmq broker ha", "rmq broker ha broker-a:1 -o wide"],
+    ),
     ("broker epoch", &["rmq broker epoch broker-a"]),
     (
         "broker set-permission",
@@ -88,35 +91,59 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("broker restore-write", &["rmq broker restore-write broker-a"]),
     (
         "broker clean-cq",
-        &["rmq broker clean-cq broker-a", "rmq broker clean-cq --cluster C1 --yes=C1"],
+        &[
+            "rmq broker clean-cq broker-a",
+            "rmq broker clean-cq --cluster C1 --yes=C1",
+        ],
     ),
-    ("broker clean-commitlog", &["rmq broker clean-commitlog broker-a --dry-run"]),
-    ("broker clean-unused-topics", &["rmq broker clean-unused-topics broker-a"]),
+    (
+        "broker clean-commitlog",
+        &["rmq broker clean-commitlog broker-a --dry-run"],
+    ),
+    (
+        "broker clean-unused-topics",
+        &["rmq broker clean-unused-topics broker-a"],
+    ),
     (
         "broker set-readahead",
-        &["rmq broker set-readahead random broker-a", "rmq broker set-readahead normal --cluster C1"],
+        &[
+            "rmq broker set-readahead random broker-a",
+            "rmq broker set-readahead normal --cluster C1",
+        ],
     ),
     ("broker cold-flow list", &["rmq broker cold-flow list --watch"]),
     (
         "broker cold-flow set",
         &["rmq broker cold-flow set CG_ORDERS 3MiB --broker broker-a"],
     ),
-    ("broker cold-flow unset", &["rmq broker cold-flow unset CG_ORDERS"]),
+    (
+        "broker cold-flow unset",
+        &["rmq broker cold-flow unset CG_ORDERS"],
+    ),
     (
         "broker reset-flush-offset",
         &["rmq broker reset-flush-offset broker-a:1 --to 1073741824"],
     ),
     (
         "broker container add",
-        &["rmq broker container add 10.0.0.1:10811 --config /etc/rocketmq/broker-b.conf"],
+        &["rmq broker container add 10.0.0.1:10811 --broker-config /etc/rocketmq/broker-b.conf"],
     ),
     (
         "broker container remove",
         &["rmq broker container remove 10.0.0.1:10811 C1:broker-b:0"],
     ),
-    ("broker pop-rollback", &["rmq broker pop-rollback broker-a --dry-run"]),
-    ("broker check-cq", &["rmq broker check-cq --topic OrderEvents --cluster C1"]),
-    ("broker export-config", &["rmq broker export-config broker-a --tables topics"]),
+    (
+        "broker pop-rollback",
+        &["rmq broker pop-rollback broker-a --dry-run"],
+    ),
+    (
+        "broker check-cq",
+        &["rmq broker check-cq --topic OrderEvents --cluster C1"],
+    ),
+    (
+        "broker export-config",
+        &["rmq broker export-config broker-a --tables topics"],
+    ),
     (
         "namesrv get-config",
         &[
@@ -140,12 +167,24 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq namesrv diff --watch",
         ],
     ),
-    ("namesrv drop-broker", &["rmq namesrv drop-broker broker-b --dry-run"]),
+    (
+        "namesrv drop-broker",
+        &["rmq namesrv drop-broker broker-b --dry-run"],
+    ),
     ("kv list", &["rmq kv list", "rmq kv list MY_NAMESPACE -o json"]),
     ("kv get", &["rmq kv get ORDER_TOPIC_CONFIG OrderEvents"]),
-    ("kv set", &["rmq kv set ORDER_TOPIC_CONFIG OrderEvents 'broker-a:8;broker-b:8'"]),
-    ("kv delete", &["rmq kv delete ORDER_TOPIC_CONFIG OrderEvents --yes"]),
-    ("user list", &["rmq user list", "rmq user list ali --broker broker-a"]),
+    (
+        "kv set",
+        &["rmq kv set ORDER_TOPIC_CONFIG OrderEvents 'broker-a:8;broker-b:8'"],
+    ),
+    (
+        "kv delete",
+        &["rmq kv delete ORDER_TOPIC_CONFIG OrderEvents --yes"],
+    ),
+    (
+        "user list",
+        &["rmq user list", "rmq user list ali --broker broker-a"],
+    ),
     ("user get", &["rmq user get alice"]),
     (
         "user create",
@@ -156,11 +195,23 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "user update",
-        &["rmq user update alice --status disable", "rmq user update alice --password-from -"],
+        &[
+            "rmq user update alice --status disable",
+            "rmq user update alice --password-from -",
+        ],
     ),
     ("user delete", &["rmq user delete alice --broker broker-a"]),
-    ("user copy", &["rmq user copy alice bob --from broker-a --to broker-b"]),
-    ("acl list", &["rmq acl list", "rmq acl list --subject alice --resource Topic:Order"]),
+    (
+        "user copy",
+        &["rmq user copy alice bob --from broker-a --to broker-b"],
+    ),
+    (
+        "acl list",
+        &[
+            "rmq acl list",
+            "rmq acl list --subject alice --resource Topic:Order",
+        ],
+    ),
     ("acl get", &["rmq acl get User:alice"]),
     (
         "acl create",
@@ -173,13 +224,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "acl update",
         &["rmq acl update User:alice --resource Topic:OrderEvents --action Pub --decision deny"],
     ),
-    ("acl delete", &["rmq acl delete User:alice --resource Topic:OrderEvents"]),
+    (
+        "acl delete",
+        &["rmq acl delete User:alice --resource Topic:OrderEvents"],
+    ),
     (
         "acl check",
         &["rmq acl check User:alice --resource Topic:OrderEvents --action Pub --source-ip 10.0.0.7"],
     ),
-    ("acl copy", &["rmq acl copy User:alice --from broker-a --to broker-b"]),
-    ("controller get", &["rmq controller get", "rmq controller get -a 10.0.0.1:9878"]),
+    (
+        "acl copy",
+        &["rmq acl copy User:alice --from broker-a --to broker-b"],
+    ),
+    (
+        "controller get",
+        &["rmq controller get", "rmq controller get -a 10.0.0.1:9878"],
+    ),
     (
         "controller get-config",
         &["rmq controller get-config enableElectUncleanMaster -a 10.0.0.1:9878"],
@@ -188,7 +248,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "controller set-config",
         &["rmq controller set-config scanNotActiveBrokerInterval=6000 --dry-run"],
     ),
-    ("controller sync-state", &["rmq controller sync-state", "rmq controller sync-state broker-m"]),
+    (
+        "controller sync-state",
+        &["rmq controller sync-state", "rmq controller sync-state broker-m"],
+    ),
     ("controller elect", &["rmq controller elect broker-m:2"]),
     (
         "controller clean-broker",

@@ -111,7 +111,10 @@ async fn values(session: &Session, namespace: &str, key: &str) -> Values {
 
 async fn get(session: &Session, namespace: &str, key: &str) -> Result<(), Failure> {
     let values = values(session, namespace, key).await;
-    let failures: Vec<Failure> = values.iter().filter_map(|(_, v)| v.as_ref().err().cloned()).collect();
+    let failures: Vec<Failure> = values
+        .iter()
+        .filter_map(|(_, v)| v.as_ref().err().cloned())
+        .collect();
     let told: Vec<(&String, Option<&String>)> = values
         .iter()
         .filter_map(|(addr, v)| Some((addr, v.as_ref().ok()?.as_ref())))
@@ -175,7 +178,10 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
     let text = |value: Option<&String>| value.cloned().unwrap_or_else(|| "absent".to_owned());
     let read = values(session, namespace, key).await;
     client.take_dead_name_servers();
-    if value.is_none() && read.iter().any(|(_, v)| v.is_ok()) && read.iter().all(|(_, v)| !matches!(v, Ok(Some(_)))) {
+    if value.is_none()
+        && read.iter().any(|(_, v)| v.is_ok())
+        && read.iter().all(|(_, v)| !matches!(v, Ok(Some(_))))
+    {
         return Err(absent(session, namespace, key).await);
     }
     let mut plan = Plan {

@@ -218,9 +218,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Kv(command) => ask(&global, async |session| kv::run(session, command).await),
         Command::User(command) => ask(&global, async |session| user::run(session, command).await),
         Command::Acl(command) => ask(&global, async |session| acl::run(session, command).await),
-        Command::Controller(command) => {
-            ask(&global, async |session| controller::run(session, command).await)
-        }
+        Command::Controller(command) => ask(&global, async |session| controller::run(session, command).await),
         Command::Broker(BrokerCommand::Ask(command)) => {
             ask(&global, async |session| broker::run(session, command).await)
         }
@@ -308,6 +306,29 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         command().debug_assert();
+    }
+
+    /// An argument under the name of a global one would be read as that one, and with another type end the process.
+    #[test]
+    fn no_argument_has_the_name_of_a_global_one() {
+        fn below(command: &clap::Command, globals: &[String], path: &str) {
+            for sub in command.get_subcommands() {
+                let path = format!("{path} {}", sub.get_name());
+                for arg in sub.get_arguments().filter(|a| !a.is_global_set()) {
+                    let id = arg.get_id().as_str();
+                    assert!(!globals.iter().any(|g| g == id), "{path}: {id}");
+                }
+                below(sub, globals, &path);
+            }
+        }
+        let root = command();
+        let globals: Vec<String> = root
+            .get_arguments()
+            .filter(|a| a.is_global_set())
+            .map(|a| a.get_id().as_str().to_owned())
+            .collect();
+        assert!(globals.contains(&"config".to_owned()));
+        below(&root, &globals, "rmq");
     }
 
     #[test]

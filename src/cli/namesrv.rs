@@ -172,7 +172,10 @@ async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
                 continue;
             }
             for queues in &route.queue_datas {
-                let set = route.broker_datas.iter().find(|b| b.broker_name == queues.broker_name);
+                let set = route
+                    .broker_datas
+                    .iter()
+                    .find(|b| b.broker_name == queues.broker_name);
                 let key = (
                     topic.clone(),
                     queues.broker_name.clone(),
@@ -198,8 +201,11 @@ async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
     listing.errors = failures;
     for topic in missing {
         listing.errors.push(
-            Failure::new(exit::NOT_FOUND, format!("no name server has a route for topic \"{topic}\""))
-                .hint("rmq topic list --all"),
+            Failure::new(
+                exit::NOT_FOUND,
+                format!("no name server has a route for topic \"{topic}\""),
+            )
+            .hint("rmq topic list --all"),
         );
     }
     let some_answered = if args.topics.is_empty() {
@@ -360,7 +366,9 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
             exit::PRECONDITION,
             format!("{} accepts connections; nothing was changed", broker.server()),
         )
-        .because("A broker that runs registers again within 30 s; only the registration of a dead one is removed.")
+        .because(
+            "A broker that runs registers again within 30 s; only the registration of a dead one is removed.",
+        )
         .hint(format!("rmq broker describe {}", broker.id)));
     }
     let mut plan = Plan {
@@ -372,7 +380,9 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
             .unwrap_or_default(),
         class: Class::B,
         steps: Vec::new(),
-        impact: vec!["if it still runs behind an address that cannot be reached from here, it registers again".into()],
+        impact: vec![
+            "if it still runs behind an address that cannot be reached from here, it registers again".into(),
+        ],
     };
     let mut work = Vec::new();
     for (broker, addrs) in found {

@@ -29,7 +29,9 @@ impl FromStr for Source {
             Some(("env", name)) if !name.is_empty() => Ok(Self::Env(name.to_owned())),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
             _ if text == "-" => Ok(Self::Stdin),
-            _ => Err("a secret is env:NAME, file:PATH or - for standard input; never the secret itself".into()),
+            _ => {
+                Err("a secret is env:NAME, file:PATH or - for standard input; never the secret itself".into())
+            }
         }
     }
 }
@@ -39,7 +41,8 @@ impl Source {
     pub fn read(&self) -> Result<String, Failure> {
         let (text, from) = match self {
             Self::Env(name) => (
-                std::env::var(name).map_err(|_| Failure::usage(format!("{name} is not set in the environment")))?,
+                std::env::var(name)
+                    .map_err(|_| Failure::usage(format!("{name} is not set in the environment")))?,
                 format!("environment variable {name}"),
             ),
             Self::File(path) => {
@@ -77,7 +80,10 @@ fn refuse_open(path: &std::path::Path, file: &std::fs::File) -> Result<(), Failu
             path.display(),
             mode & 0o777
         ))
-        .hint(format!("chmod 600 {}", super::quoted(&path.display().to_string()))));
+        .hint(format!(
+            "chmod 600 {}",
+            super::quoted(&path.display().to_string())
+        )));
     }
     Ok(())
 }
@@ -111,7 +117,13 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(Source::File(path.clone()).read().unwrap(), "s3cret");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Source::File(path.clone()).read().unwrap_err().what.contains("644"));
+        assert!(
+            Source::File(path.clone())
+                .read()
+                .unwrap_err()
+                .what
+                .contains("644")
+        );
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "\n").unwrap();
         assert!(Source::File(path).read().is_err());

@@ -200,7 +200,8 @@ pub async fn set(
         return Err(failure.clone());
     }
     for (server, failure) in &unread {
-        plan.impact.push(format!("{server} is not changed: {}", failure.what));
+        plan.impact
+            .push(format!("{server} is not changed: {}", failure.what));
         plan.steps.push(Step {
             target: server.to_string(),
             field: "configuration".into(),

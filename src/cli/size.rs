@@ -35,7 +35,13 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_units() {
-        for (text, bytes) in [("0", 0), ("10B", 10), ("64KiB", 65_536), ("1 GiB", 1 << 30), ("2M", 1 << 21)] {
+        for (text, bytes) in [
+            ("0", 0),
+            ("10B", 10),
+            ("64KiB", 65_536),
+            ("1 GiB", 1 << 30),
+            ("2M", 1 << 21),
+        ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
         for bad in ["", "-1", "x", "1.5MiB", "9999999999TiB", "KiB"] {

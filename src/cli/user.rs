@@ -8,11 +8,11 @@ use super::broker::{cluster_of, targets};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
+use super::quoted;
 use super::scope::ScopeArgs;
 use super::secret::Source;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
-use super::quoted;
 use crate::client::admin::auth::{PROVIDER_KEYS, is_without_providers};
 use crate::client::{BrokerAt, BrokerSelector, Error, Which, similar};
 use crate::protocol::body::UserInfo;
@@ -148,11 +148,9 @@ pub fn failed(e: &Error) -> Failure {
 /// Runs a user command.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List {
-            filter,
-            scope,
-            watch,
-        } => watch::print(session, &watch, || list(session, filter.as_deref(), &scope)).await,
+        Command::List { filter, scope, watch } => {
+            watch::print(session, &watch, || list(session, filter.as_deref(), &scope)).await
+        }
         Command::Get { name, scope } => get(session, &name, &scope).await,
         Command::Create(args) => create(session, args).await,
         Command::Update(args) => update(session, args).await,
@@ -235,7 +233,12 @@ async fn absent(session: &Session, name: &str, brokers: &[BrokerAt]) -> Failure 
             client.users(&broker.server(), None, client.deadline()).await
         })
         .await;
-    let known: Vec<String> = lists.into_iter().flatten().flatten().filter_map(|u| u.username).collect();
+    let known: Vec<String> = lists
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|u| u.username)
+        .collect();
     Failure::from(Error::NotFound {
         noun: "user",
         name: name.to_owned(),
@@ -454,7 +457,11 @@ async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> {
         if let Some(kind) = args.user_type.map(|t| t.java().to_owned())
             && now.user_type.as_ref() != Some(&kind)
         {
-            step("type", now.user_type.clone().unwrap_or_else(unknown), kind.clone());
+            step(
+                "type",
+                now.user_type.clone().unwrap_or_else(unknown),
+                kind.clone(),
+            );
             if let Some(old) = &now.user_type {
                 back.push_str(&format!(" --type {}", old.to_lowercase()));
             }
@@ -463,7 +470,11 @@ async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> {
         if let Some(status) = args.status.map(|s| s.java().to_owned())
             && now.user_status.as_ref() != Some(&status)
         {
-            step("status", now.user_status.clone().unwrap_or_else(unknown), status.clone());
+            step(
+                "status",
+                now.user_status.clone().unwrap_or_else(unknown),
+                status.clone(),
+            );
             if let Some(old) = &now.user_status {
                 back.push_str(&format!(" --status {old}"));
             }
@@ -475,7 +486,11 @@ async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> {
         }
         if steps > 0 {
             if !back.is_empty() {
-                undo.push(format!("rmq user update {}{back} --broker {}", quoted(name), broker.addr));
+                undo.push(format!(
+                    "rmq user update {}{back} --broker {}",
+                    quoted(name),
+                    broker.addr
+                ));
             }
             work.push(Write {
                 broker,

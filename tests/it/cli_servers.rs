@@ -107,11 +107,22 @@ async fn name_servers_are_configured_together_and_compared() {
         // The address list of one name server holds no separator.
         ok(rmq, &format!("{undo} --yes")).await;
     }
-    assert_eq!(ok(rmq, &format!("{line} --dry-run")).await.stdout.matches("planned").count(), 4);
+    assert_eq!(
+        ok(rmq, &format!("{line} --dry-run"))
+            .await
+            .stdout
+            .matches("planned")
+            .count(),
+        4
+    );
     let unchanged = ok(rmq, "namesrv set-config enableTopicList=true --yes -o json").await;
     assert_eq!(items(&unchanged), Vec::<Value>::new());
     for (line, code, part) in [
-        ("namesrv set-config enableTopicLst=false --yes", 4, "enableTopicList"),
+        (
+            "namesrv set-config enableTopicLst=false --yes",
+            4,
+            "enableTopicList",
+        ),
         ("namesrv set-config enableTopicList=no --yes", 2, "true or false"),
         ("namesrv set-config enableTopicList=false", 13, "--yes"),
         ("namesrv get-config nope", 4, "no configuration key"),
@@ -126,9 +137,16 @@ async fn name_servers_are_configured_together_and_compared() {
     let routes = rmq.rows(&["namesrv", "routes"]).await;
     assert_eq!(routes.len(), 1, "{routes:?}");
     assert_eq!(routes[0]["namesrv"], json!([pair.addr(0), pair.addr(1)]));
-    assert_eq!((&routes[0]["topic"], &routes[0]["write_queues"]), (&json!("Orders"), &json!(4)));
+    assert_eq!(
+        (&routes[0]["topic"], &routes[0]["write_queues"]),
+        (&json!("Orders"), &json!(4))
+    );
     // One of them forgets the write permission: the route is told twice, and the difference.
-    ok(rmq, &format!("broker wipe-write broker-a --yes -n {}", pair.addr(1))).await;
+    ok(
+        rmq,
+        &format!("broker wipe-write broker-a --yes -n {}", pair.addr(1)),
+    )
+    .await;
     let routes = rmq.rows(&["namesrv", "routes", "Orders"]).await;
     assert_eq!(routes.len(), 2, "{routes:?}");
     let differs = rmq.line("namesrv diff Orders -o json").await;
@@ -154,13 +172,18 @@ async fn write_permission_goes_and_comes_back_with_proof() {
     pair.until("namesrv diff", 0).await;
     let perms = async |topic: &str| -> Vec<i64> {
         let rows = rmq.rows(&["namesrv", "routes", topic]).await;
-        rows.iter().map(|row| row["perm_bits"].as_i64().unwrap()).collect()
+        rows.iter()
+            .map(|row| row["perm_bits"].as_i64().unwrap())
+            .collect()
     };
     let wiped = ok(rmq, "broker wipe-write broker-a --yes").await;
     assert_eq!(wiped.stdout.matches("name server ").count(), 2, "{wiped:?}");
     assert_eq!(perms("Orders").await, [4]);
     assert_eq!(undo(&wiped), "broker restore-write broker-a");
-    assert_eq!(ok(rmq, "broker wipe-write broker-a --yes -o json").await.stderr, "");
+    assert_eq!(
+        ok(rmq, "broker wipe-write broker-a --yes -o json").await.stderr,
+        ""
+    );
     let restore = rmq.line("broker restore-write broker-a").await;
     assert_eq!(restore.code, 13);
     assert!(restore.stderr.contains("not open: Closed"), "{restore:?}");
@@ -187,12 +210,21 @@ async fn broker_settings_are_checked_told_and_undone() {
     for undo in undo(&set).split(" && rmq ") {
         ok(&rmq, &format!("{undo} --yes")).await;
     }
-    let rows = rmq.rows(&["broker", "get-config", "broker-b", "fileReservedTime"]).await;
+    let rows = rmq
+        .rows(&["broker", "get-config", "broker-b", "fileReservedTime"])
+        .await;
     assert_eq!(rows[0]["value"], "72");
     // The broker itself tells what waits for its next start.
-    let waits = rmq.line("broker set-config broker-a maxHashSlotNum=300 traceOn=false").await;
+    let waits = rmq
+        .line("broker set-config broker-a maxHashSlotNum=300 traceOn=false")
+        .await;
     assert_eq!(waits.code, 13);
-    assert!(waits.stderr.contains("next start of the broker: maxHashSlotNum\n"), "{waits:?}");
+    assert!(
+        waits
+            .stderr
+            .contains("next start of the broker: maxHashSlotNum\n"),
+        "{waits:?}"
+    );
     for (line, code) in [
         ("broker set-config broker-a --yes", 2),
         ("broker set-config broker-a fileReservedTime=x --yes", 2),
@@ -206,11 +238,19 @@ async fn broker_settings_are_checked_told_and_undone() {
 
     let stats = rmq.rows(&["broker", "stats", "broker-a"]).await;
     let keys: Vec<&str> = stats.iter().map(|row| row["key"].as_str().unwrap()).collect();
-    assert!(keys.contains(&"putTps") && keys.contains(&"bootTimestamp"), "{keys:?}");
+    assert!(
+        keys.contains(&"putTps") && keys.contains(&"bootTimestamp"),
+        "{keys:?}"
+    );
     let ha = rmq.rows(&["broker", "ha"]).await;
     assert_eq!(ha.len(), 2);
     assert_eq!(
-        (&ha[0]["role"], &ha[0]["slaves"], &ha[0]["in_sync_slaves"], &ha[0]["peer"]),
+        (
+            &ha[0]["role"],
+            &ha[0]["slaves"],
+            &ha[0]["in_sync_slaves"],
+            &ha[0]["peer"]
+        ),
         (&json!("master"), &json!(0), &json!(0), &Value::Null)
     );
     let stats = rmq.rows(&["cluster", "stats"]).await;
@@ -219,27 +259,42 @@ async fn broker_settings_are_checked_told_and_undone() {
     assert_eq!(stats[0]["retained_ms"], Value::Null);
     let described = ok(&rmq, "cluster describe -o json").await;
     let described = &items(&described)[0];
-    assert_eq!((&described["masters"], &described["name"]), (&json!(2), &json!("DefaultCluster")));
+    assert_eq!(
+        (&described["masters"], &described["name"]),
+        (&json!(2), &json!("DefaultCluster"))
+    );
     assert_eq!(described["broker_list"].as_array().unwrap().len(), 2);
     assert_eq!(rmq.line("cluster describe nope").await.code, 4);
 
     let ahead = ok(&rmq, "broker set-readahead random broker-a --yes").await;
-    let rows = rmq.rows(&["broker", "get-config", "broker-a", "dataReadAheadEnable"]).await;
+    let rows = rmq
+        .rows(&["broker", "get-config", "broker-a", "dataReadAheadEnable"])
+        .await;
     assert_eq!(rows[0]["value"], "false");
     ok(&rmq, &format!("{} --yes", undo(&ahead))).await;
-    assert_eq!(ok(&rmq, "broker set-readahead normal --yes -o json").await.stderr, "");
+    assert_eq!(
+        ok(&rmq, "broker set-readahead normal --yes -o json").await.stderr,
+        ""
+    );
 
     let cold = ok(&rmq, "broker cold-flow set CG_LAG 1000 --yes").await;
     let rows = rmq.rows(&["broker", "cold-flow", "list"]).await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!(
-        (&rows[0]["group"], &rows[0]["threshold"], &rows[0]["own_threshold"]),
+        (
+            &rows[0]["group"],
+            &rows[0]["threshold"],
+            &rows[0]["own_threshold"]
+        ),
         (&json!("CG_LAG"), &json!(1000), &json!(true))
     );
     for undo in undo(&cold).split(" && rmq ") {
         ok(&rmq, &format!("{undo} --yes")).await;
     }
-    assert_eq!(rmq.rows(&["broker", "cold-flow", "list"]).await, Vec::<Value>::new());
+    assert_eq!(
+        rmq.rows(&["broker", "cold-flow", "list"]).await,
+        Vec::<Value>::new()
+    );
     assert_eq!(rmq.line("broker cold-flow set CG_LAG -1").await.code, 2);
 
     for (line, code, part) in [
@@ -248,21 +303,49 @@ async fn broker_settings_are_checked_told_and_undone() {
         ("broker clean-commitlog --yes", 0, ""),
         ("broker clean-unused-topics --cluster DefaultCluster --yes", 0, ""),
         ("broker clean-cq --cluster nope --yes", 4, "nope"),
-        ("broker reset-flush-offset broker-a --to 0 --yes", 9, "only a slave"),
+        (
+            "broker reset-flush-offset broker-a --to 0 --yes",
+            9,
+            "only a slave",
+        ),
         ("broker epoch broker-a", 12, "enableControllerMode"),
-        ("broker container add 127.0.0.1:1 --config x --yes", 3, "connection refused"),
+        (
+            "broker container add 127.0.0.1:1 --broker-config x --yes",
+            3,
+            "connection refused",
+        ),
         ("broker pop-rollback broker-a --yes", 12, "RocksDB"),
         ("broker check-cq --broker broker-a --yes", 12, "RocksDB"),
         ("broker export-config broker-a --yes", 12, "RocksDB"),
-        ("user list", 12, "authenticationMetadataProvider and authorizationMetadataProvider"),
+        (
+            "user list",
+            12,
+            "authenticationMetadataProvider and authorizationMetadataProvider",
+        ),
         ("user get alice", 12, "authenticationMetadataProvider"),
-        ("user create alice --password-from env:HOME --yes", 12, "MetadataProvider"),
-        ("user create alice --password-from hunter2", 2, "never the secret itself"),
+        (
+            "user create alice --password-from env:HOME --yes",
+            12,
+            "MetadataProvider",
+        ),
+        (
+            "user create alice --password-from hunter2",
+            2,
+            "never the secret itself",
+        ),
         ("user update alice", 2, "required"),
         ("acl list", 12, "MetadataProvider"),
         ("acl get alice", 12, "MetadataProvider"),
-        ("acl create alice --resource Topic:T --action Pub --decision allow --yes", 12, "MetadataProvider"),
-        ("acl create alice --resource T --action Pub --decision allow", 2, "TYPE:NAME"),
+        (
+            "acl create alice --resource Topic:T --action Pub --decision allow --yes",
+            12,
+            "MetadataProvider",
+        ),
+        (
+            "acl create alice --resource T --action Pub --decision allow",
+            2,
+            "TYPE:NAME",
+        ),
         ("controller get", 12, "enableControllerMode"),
         ("controller sync-state", 12, "no broker names a controller"),
     ] {
@@ -272,7 +355,9 @@ async fn broker_settings_are_checked_told_and_undone() {
     }
     // A broker is no container and no controller.
     let addr = cluster.brokers[0].addr().to_string();
-    let ran = rmq.line(&format!("broker container remove {addr} C:b:0 --yes")).await;
+    let ran = rmq
+        .line(&format!("broker container remove {addr} C:b:0 --yes"))
+        .await;
     assert_eq!(ran.code, 12, "{ran:?}");
     let ran = rmq.line(&format!("controller get -a {addr}")).await;
     assert_eq!(ran.code, 12, "{ran:?}");
@@ -293,7 +378,10 @@ async fn kv_entries_live_on_every_name_server() {
     assert_eq!(undo(&one), "kv set NS key v1");
     assert_eq!(rmq.rows(&["kv", "list", "NS"]).await.len(), 2);
     let got = rmq.line("kv get NS key -o name").await;
-    assert!(got.code == 0 && got.stderr.contains("not have the same value"), "{got:?}");
+    assert!(
+        got.code == 0 && got.stderr.contains("not have the same value"),
+        "{got:?}"
+    );
     // F4: mqadmin says yes to an absent key.
     let absent = rmq.line("kv delete NS kez --yes").await;
     assert_eq!(absent.code, 4, "{absent:?}");
@@ -333,15 +421,28 @@ async fn only_a_dead_brokers_registration_is_dropped() {
         };
         let server = rmq::client::Server::at(addr);
         let body = bytes::Bytes::from_static(b"{}");
-        client.call(&server, &header, body, client.deadline()).await.unwrap();
+        client
+            .call(&server, &header, body, client.deadline())
+            .await
+            .unwrap();
     }
-    assert_eq!(ok(rmq, "namesrv drop-broker broker-b --dry-run").await.stdout.matches("planned").count(), 2);
+    assert_eq!(
+        ok(rmq, "namesrv drop-broker broker-b --dry-run")
+            .await
+            .stdout
+            .matches("planned")
+            .count(),
+        2
+    );
     ok(rmq, "namesrv drop-broker broker-b --yes").await;
     let rows = rmq.rows(&["broker", "list"]).await;
     assert_eq!(rows.len(), 1, "{rows:?}");
     let journal = pair.dir.path().join(".local/state/rmq/journal.jsonl");
     let journal = std::fs::read_to_string(journal).unwrap();
-    assert!(journal.contains("drop the registration of broker broker-b"), "{journal}");
+    assert!(
+        journal.contains("drop the registration of broker broker-b"),
+        "{journal}"
+    );
     pair.stop().await;
 }
 
@@ -384,7 +485,10 @@ impl Keeper {
             }
             r::UpdateUser::CODE => {
                 let change = body().value;
-                let user = users.iter_mut().find(|u| u.username.as_ref() == Some(&name)).unwrap();
+                let user = users
+                    .iter_mut()
+                    .find(|u| u.username.as_ref() == Some(&name))
+                    .unwrap();
                 user.password = change.password.or(user.password.take());
                 user.user_type = change.user_type.or(user.user_type.take());
                 user.user_status = change.user_status.or(user.user_status.take());
@@ -423,18 +527,31 @@ impl Keeper {
             r::DeleteAcl::CODE => {
                 let resource = request.fields.get("resource").map(str::to_owned);
                 for acl in rules.iter_mut().filter(|a| a.subject.as_ref() == Some(&subject)) {
-                    for entries in acl.policies.iter_mut().flatten().filter_map(|p| p.entries.as_mut()) {
+                    for entries in acl
+                        .policies
+                        .iter_mut()
+                        .flatten()
+                        .filter_map(|p| p.entries.as_mut())
+                    {
                         entries.retain(|e| resource.is_some() && e.resource != resource);
                     }
                 }
                 Vec::new()
             }
             r::GetAcl::CODE => {
-                let acl = rules.iter().find(|a| a.subject.as_ref() == Some(&subject)).cloned();
+                let acl = rules
+                    .iter()
+                    .find(|a| a.subject.as_ref() == Some(&subject))
+                    .cloned();
                 acl.map(Json::new).encode()
             }
             r::ListAcls::CODE => Json::new(rules.clone()).encode(),
-            code => return Err(Refusal::new(codes::REQUEST_CODE_NOT_SUPPORTED, format!("no {code}"))),
+            code => {
+                return Err(Refusal::new(
+                    codes::REQUEST_CODE_NOT_SUPPORTED,
+                    format!("no {code}"),
+                ));
+            }
         })
     }
 }
@@ -466,25 +583,46 @@ async fn users_and_rules_change_and_no_password_is_shown() {
         let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
         command.env("ALICE_PW", PASSWORD);
         let ran = rmq.finish(command).await;
-        assert!(!ran.stdout.contains(PASSWORD) && !ran.stderr.contains(PASSWORD), "{ran:?}");
+        assert!(
+            !ran.stdout.contains(PASSWORD) && !ran.stderr.contains(PASSWORD),
+            "{ran:?}"
+        );
         ran
     };
     let made = run("user create alice --password-from env:ALICE_PW --yes -vv").await;
     assert_eq!(made.code, 0, "{made:?}");
     assert_eq!(undo(&made), "user delete alice");
-    assert_eq!(keeper.users.lock().unwrap()[0].password.as_deref(), Some(PASSWORD));
-    assert_eq!(run("user create alice --password-from env:ALICE_PW --yes").await.code, 9);
+    assert_eq!(
+        keeper.users.lock().unwrap()[0].password.as_deref(),
+        Some(PASSWORD)
+    );
+    assert_eq!(
+        run("user create alice --password-from env:ALICE_PW --yes")
+            .await
+            .code,
+        9
+    );
     let disabled = run("user update alice --status disable --type super --yes").await;
     assert_eq!(disabled.code, 0, "{disabled:?}");
-    assert!(undo(&disabled).contains("--type normal --status enable"), "{disabled:?}");
+    assert!(
+        undo(&disabled).contains("--type normal --status enable"),
+        "{disabled:?}"
+    );
     let kept = keeper.users.lock().unwrap()[0].clone();
-    assert_eq!(kept.password.as_deref(), Some(PASSWORD), "an update keeps what it does not name");
+    assert_eq!(
+        kept.password.as_deref(),
+        Some(PASSWORD),
+        "an update keeps what it does not name"
+    );
     let same = run("user update alice --password-from env:ALICE_PW --yes -o json").await;
     assert_eq!((same.code, items(&same)), (0, Vec::new()));
     for line in ["user list -o json", "user get alice -o wide", "user list -o csv"] {
         let ran = run(line).await;
         assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.stdout.contains("alice") && ran.stdout.contains("disable"), "{ran:?}");
+        assert!(
+            ran.stdout.contains("alice") && ran.stdout.contains("disable"),
+            "{ran:?}"
+        );
     }
     let absent = run("user get alise").await;
     assert_eq!(absent.code, 4);
@@ -493,7 +631,11 @@ async fn users_and_rules_change_and_no_password_is_shown() {
     let rule = "acl create alice --resource Topic:Orders,Group:CG_* --action Pub,sub --decision allow --source-ip 10.0.0.0/8";
     let made = run(&format!("{rule} --yes")).await;
     assert_eq!(made.code, 0, "{made:?}");
-    assert_eq!(run(&format!("{rule} --yes -o json")).await.code, 0, "the same again is no change");
+    assert_eq!(
+        run(&format!("{rule} --yes -o json")).await.code,
+        0,
+        "the same again is no change"
+    );
     let denied = run("acl update alice --resource Topic:Orders --action Pub --decision deny --yes").await;
     assert_eq!(denied.code, 0, "{denied:?}");
     let rules = rmq.rows(&["acl", "get", "User:alice"]).await;
@@ -504,14 +646,30 @@ async fn users_and_rules_change_and_no_password_is_shown() {
     assert_eq!(told, [("Group:CG_*", "Allow"), ("Topic:Orders", "Deny")]);
     let check = "acl check alice --resource Topic:Orders --action Pub --source-ip 10.0.0.7";
     assert_eq!(run(check).await.code, 10, "the user is disabled");
-    assert_eq!(run("user update alice --type normal --status enable --yes").await.code, 0);
+    assert_eq!(
+        run("user update alice --type normal --status enable --yes")
+            .await
+            .code,
+        0
+    );
     assert_eq!(run(check).await.code, 10, "the rule denies it");
     assert_eq!(run(&format!("{} --yes", undo(&denied))).await.code, 0);
     assert_eq!(run(check).await.code, 0);
-    assert_eq!(run("acl create alice --resource Topic:Orders --action Sub --decision allow --yes").await.code, 9);
-    assert_eq!(run("acl delete alice --resource Topic:Orders --yes").await.code, 0);
+    assert_eq!(
+        run("acl create alice --resource Topic:Orders --action Sub --decision allow --yes")
+            .await
+            .code,
+        9
+    );
+    assert_eq!(
+        run("acl delete alice --resource Topic:Orders --yes").await.code,
+        0
+    );
     assert_eq!(rmq.rows(&["acl", "list"]).await.len(), 1);
-    assert_eq!(run("acl delete alice --resource Topic:Orders --yes").await.code, 4);
+    assert_eq!(
+        run("acl delete alice --resource Topic:Orders --yes").await.code,
+        4
+    );
 
     assert_eq!(run("user delete alice").await.code, 13);
     assert_eq!(run("user delete alice --yes").await.code, 0);
@@ -519,13 +677,18 @@ async fn users_and_rules_change_and_no_password_is_shown() {
     assert_eq!(run("user delete alice --yes").await.code, 4);
     let journal = home.path().join(".local/state/rmq/journal.jsonl");
     let journal = std::fs::read_to_string(journal).unwrap();
-    assert!(journal.contains("create user alice") && !journal.contains(PASSWORD), "{journal}");
+    assert!(
+        journal.contains("create user alice") && !journal.contains(PASSWORD),
+        "{journal}"
+    );
     listener.stop(Duration::ZERO).await;
 }
 
 /// The last word of the line that begins with `key`.
 fn after<'a>(lines: &'a [String], key: &str) -> Option<&'a str> {
-    let line = lines.iter().find(|line| line.split_whitespace().next() == Some(key))?;
+    let line = lines
+        .iter()
+        .find(|line| line.split_whitespace().next() == Some(key))?;
     line.split_whitespace().last()
 }
 
@@ -540,14 +703,24 @@ fn servers_of_java_obey_and_mqadmin_agrees() {
     let _namesrv = peers.namesrv(dir.path(), ports.namesrv());
     let mut settings = java::broker_settings(dir.path(), &namesrv, ports.broker());
     for (key, class) in [
-        ("authenticationMetadataProvider", "authentication.provider.LocalAuthenticationMetadataProvider"),
-        ("authorizationMetadataProvider", "authorization.provider.LocalAuthorizationMetadataProvider"),
+        (
+            "authenticationMetadataProvider",
+            "authentication.provider.LocalAuthenticationMetadataProvider",
+        ),
+        (
+            "authorizationMetadataProvider",
+            "authorization.provider.LocalAuthorizationMetadataProvider",
+        ),
     ] {
         settings = java::with(settings, key, &format!("org.apache.rocketmq.auth.{class}"));
     }
     let first = "{\"username\":\"rootuser\",\"password\":\"rootpw\"}";
     settings = java::with(settings, "initAuthenticationUser", first);
-    settings = java::with(settings, "authConfigPath", &dir.path().join("auth").display().to_string());
+    settings = java::with(
+        settings,
+        "authConfigPath",
+        &dir.path().join("auth").display().to_string(),
+    );
     let _broker = peers.broker(dir.path(), &settings);
     let mut session = Session::start(peers, dir.path());
     let home = dir.path().join("rmq-home");
@@ -565,33 +738,57 @@ fn servers_of_java_obey_and_mqadmin_agrees() {
     };
     let address = local(ports.broker());
 
-    rmq(&format!("user create alice --password-from file:{} --yes", password.display()));
+    rmq(&format!(
+        "user create alice --password-from file:{} --yes",
+        password.display()
+    ));
     rmq("user update alice --status disable --yes");
-    rmq("acl create alice --resource Topic:OrderEvents,Group:CG_ORDERS --action Pub,Sub --decision allow --source-ip 10.0.0.0/8 --yes");
+    rmq(
+        "acl create alice --resource Topic:OrderEvents,Group:CG_ORDERS --action Pub,Sub --decision allow --source-ip 10.0.0.0/8 --yes",
+    );
     rmq("acl update alice --resource Topic:OrderEvents --action Pub --decision deny --yes");
     let listed = session.mqadmin(&namesrv, &["listUser", "-b", &address]).ok();
     let listed = text::rows(&listed.out);
     assert!(
-        listed.iter().any(|row| row[..] == ["alice", "alicepw", "Normal", "disable"].map(str::to_owned)),
+        listed
+            .iter()
+            .any(|row| row[..] == ["alice", "alicepw", "Normal", "disable"].map(str::to_owned)),
         "{listed:?}"
     );
-    let acl = session.mqadmin(&namesrv, &["getAcl", "-b", &address, "-s", "User:alice"]).ok().text();
+    let acl = session
+        .mqadmin(&namesrv, &["getAcl", "-b", &address, "-s", "User:alice"])
+        .ok()
+        .text();
     for part in ["Topic:OrderEvents", "Deny", "[Pub, Sub]", "[10.0.0.0/8]"] {
         assert!(acl.contains(part), "{part} is missing in {acl}");
     }
     assert!(!rmq("user list -o json").out.contains("alicepw"));
     rmq("user delete alice --yes");
-    let listed = session.mqadmin(&namesrv, &["listUser", "-b", &address]).ok().text();
-    assert!(!listed.contains("alice") && listed.contains("rootuser"), "{listed}");
+    let listed = session
+        .mqadmin(&namesrv, &["listUser", "-b", &address])
+        .ok()
+        .text();
+    assert!(
+        !listed.contains("alice") && listed.contains("rootuser"),
+        "{listed}"
+    );
 
     rmq("broker cold-flow set CG_LAG 1000 --yes");
-    let cold = session.mqadmin(&namesrv, &["getColdDataFlowCtrInfo", "-b", &address]).ok().text();
-    assert!(cold.replace([' ', '\t'], "").contains("\"CG_LAG\":1000"), "{cold}");
+    let cold = session
+        .mqadmin(&namesrv, &["getColdDataFlowCtrInfo", "-b", &address])
+        .ok()
+        .text();
+    assert!(
+        cold.replace([' ', '\t'], "").contains("\"CG_LAG\":1000"),
+        "{cold}"
+    );
     rmq("broker cold-flow unset CG_LAG --yes");
     rmq("broker set-readahead random --yes");
     rmq("broker set-readahead normal --yes");
     rmq("broker set-config broker-a fileReservedTime=48 maxMessageSize=4194303 --yes");
-    let config = session.mqadmin(&namesrv, &["getBrokerConfig", "-b", &address]).ok();
+    let config = session
+        .mqadmin(&namesrv, &["getBrokerConfig", "-b", &address])
+        .ok();
     assert_eq!(after(&config.out, "fileReservedTime"), Some("48"));
     rmq("namesrv set-config scanNotActiveBrokerInterval=6000 --yes");
     rmq("kv set NS key value --yes");
@@ -607,7 +804,11 @@ fn servers_of_java_obey_and_mqadmin_agrees() {
     let ha = rmq("broker ha -o json").json();
     let told = session.mqadmin(&namesrv, &["haStatus", "-b", &address]).ok();
     let max = after(&told.out, "#MasterCommitLogMaxOffset");
-    assert_eq!(max.map(str::to_owned), Some(ha["items"][0]["max_offset"].to_string()), "{told:?}");
+    assert_eq!(
+        max.map(str::to_owned),
+        Some(ha["items"][0]["max_offset"].to_string()),
+        "{told:?}"
+    );
     let stats = rmq("broker stats broker-a -o json").json();
     let status = session.mqadmin(&namesrv, &["brokerStatus", "-b", &address]).ok();
     let count = status.out.iter().filter(|line| line.contains(':')).count();

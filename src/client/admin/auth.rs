@@ -151,9 +151,11 @@ impl Client {
         let username = user.username.clone().unwrap_or_default();
         let body = Json::new(user);
         if create {
-            self.call(broker, &CreateUser { username }, body, deadline).await?;
+            self.call(broker, &CreateUser { username }, body, deadline)
+                .await?;
         } else {
-            self.call(broker, &UpdateUser { username }, body, deadline).await?;
+            self.call(broker, &UpdateUser { username }, body, deadline)
+                .await?;
         }
         Ok(())
     }
@@ -197,7 +199,8 @@ impl Client {
             Ok((_, body)) => Ok(Some(body.map(|acl| rules(&acl.value)).unwrap_or_default())),
             // `AuthorizationMetadataManagerImpl.getAcl`
             Err(e)
-                if e.remote_code() == Some(codes::NO_PERMISSION) && e.to_string().contains("is not exist") =>
+                if e.remote_code() == Some(codes::NO_PERMISSION)
+                    && e.to_string().contains("is not exist") =>
             {
                 Ok(None)
             }

@@ -178,7 +178,13 @@ mod tests {
     #[test]
     fn resource_action_and_address_must_match() {
         let rules = [
-            rule("Custom", "Topic:Ord*", "Pub", &["10.0.0.0/8", "192.168.0.1"], "Allow"),
+            rule(
+                "Custom",
+                "Topic:Ord*",
+                "Pub",
+                &["10.0.0.0/8", "192.168.0.1"],
+                "Allow",
+            ),
             rule("Custom", "Group:*", "All", &[], "Allow"),
         ];
         let ip = |text: &str| Some(text.parse().unwrap());
@@ -192,7 +198,11 @@ mod tests {
             ("Group:CG", "Sub", None, true),
             ("Cluster:C", "Get", None, false),
         ] {
-            assert_eq!(decide(&rules, resource, action, from).is_some(), found, "{resource} {action} {from:?}");
+            assert_eq!(
+                decide(&rules, resource, action, from).is_some(),
+                found,
+                "{resource} {action} {from:?}"
+            );
         }
     }
 
@@ -207,7 +217,10 @@ mod tests {
             rule("Custom", "*", "Pub", &[], "Deny"),
             rule("Custom", "Topic:T", "Pub", &[], "Allow"),
         ];
-        assert_eq!(decide(&rules, "Topic:T", "Pub", None).unwrap().resource, "Topic:T");
+        assert_eq!(
+            decide(&rules, "Topic:T", "Pub", None).unwrap().resource,
+            "Topic:T"
+        );
     }
 
     /// The comparison says "first" for a literal and a prefix in either order: of two the later one wins.
@@ -219,7 +232,10 @@ mod tests {
             ([literal.clone(), prefix.clone()], "Topic:Ord*"),
             ([prefix, literal], "Topic:Orders"),
         ] {
-            assert_eq!(decide(&rules, "Topic:Orders", "Pub", None).unwrap().resource, wins);
+            assert_eq!(
+                decide(&rules, "Topic:Orders", "Pub", None).unwrap().resource,
+                wins
+            );
         }
     }
 }

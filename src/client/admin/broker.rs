@@ -11,10 +11,10 @@ use crate::protocol::body::{ColdDataFlowInfo, HaRuntimeInfo};
 use crate::protocol::codes;
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{
-    AddBroker, CheckRocksdbCqWriteProgress, CleanExpiredConsumequeue, CleanUnusedTopic, DeleteExpiredCommitlog,
-    ExportRocksdbConfigToJson, GetBrokerConfig, GetBrokerHaStatus, GetBrokerRuntimeInfo, GetColdDataFlowCtrInfo,
-    PopRollback, RemoveBroker, RemoveColdDataFlowCtrConfig, ResetMasterFlushOffset, SetCommitlogReadMode,
-    UpdateBrokerConfig, UpdateColdDataFlowCtrConfig,
+    AddBroker, CheckRocksdbCqWriteProgress, CleanExpiredConsumequeue, CleanUnusedTopic,
+    DeleteExpiredCommitlog, ExportRocksdbConfigToJson, GetBrokerConfig, GetBrokerHaStatus,
+    GetBrokerRuntimeInfo, GetColdDataFlowCtrInfo, PopRollback, RemoveBroker, RemoveColdDataFlowCtrConfig,
+    ResetMasterFlushOffset, SetCommitlogReadMode, UpdateBrokerConfig, UpdateColdDataFlowCtrConfig,
 };
 
 /// Shortest and longest registration period; the broker clamps its setting to them.
@@ -96,7 +96,12 @@ impl Client {
     }
 
     /// Lets the system read the commit log ahead, or page by page, until the broker's next start.
-    pub async fn set_read_ahead(&self, broker: &Server, ahead: bool, deadline: Deadline) -> Result<(), Error> {
+    pub async fn set_read_ahead(
+        &self,
+        broker: &Server,
+        ahead: bool,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
         let header = SetCommitlogReadMode {
             read_ahead_mode: Some(if ahead { "0" } else { "1" }.to_owned()),
         };

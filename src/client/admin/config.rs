@@ -119,9 +119,16 @@ impl ServerConfig {
 /// True for keys whose values are never shown.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["password", "secret", "accesskey", "credential", "token", "initauthenticationuser"]
-        .iter()
-        .any(|word| key.contains(word))
+    [
+        "password",
+        "secret",
+        "accesskey",
+        "credential",
+        "token",
+        "initauthenticationuser",
+    ]
+    .iter()
+    .any(|word| key.contains(word))
 }
 
 /// The value of a key as it may be shown.
@@ -218,7 +225,12 @@ mod tests {
             told_at_start: told.map(|keys| keys.iter().map(|k| (*k).to_owned()).collect()),
         };
         let java = config(None);
-        for key in ["listenPort", "sendMessageThreadPoolNums", "mappedFileSizeCommitLog", "brokerRole"] {
+        for key in [
+            "listenPort",
+            "sendMessageThreadPoolNums",
+            "mappedFileSizeCommitLog",
+            "brokerRole",
+        ] {
             assert!(java.waits_for_start(key), "{key}");
         }
         for key in ["fileReservedTime", "brokerPermission", "maxMessageSize"] {

@@ -218,11 +218,7 @@ impl Client {
         value: Option<&str>,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let (server, namespace, key) = (
-            Server::at(addr),
-            Some(namespace.to_owned()),
-            Some(key.to_owned()),
-        );
+        let (server, namespace, key) = (Server::at(addr), Some(namespace.to_owned()), Some(key.to_owned()));
         match value {
             Some(value) => {
                 let header = PutKvConfig {

@@ -553,13 +553,22 @@ async fn cold_reads_have_thresholds_and_a_master_has_no_flush_offset() {
         .ok(UpdateColdDataFlowCtrConfig, Text("CG_LAG=1000\nCG_B=5".into()))
         .await;
     let info = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value;
-    assert_eq!((info.cg_cold_read_threshold, info.global_cold_read_threshold), (3_145_728, 104_857_600));
+    assert_eq!(
+        (info.cg_cold_read_threshold, info.global_cold_read_threshold),
+        (3_145_728, 104_857_600)
+    );
     assert_eq!(info.config_table["CG_LAG"], 1000);
     assert!(info.runtime_table.is_empty() && info.global_acc == 0);
-    let refused = client.refused(UpdateColdDataFlowCtrConfig, Text("CG_LAG=x".into())).await;
+    let refused = client
+        .refused(UpdateColdDataFlowCtrConfig, Text("CG_LAG=x".into()))
+        .await;
     assert_eq!(refused.0, 1, "{refused:?}");
-    client.ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into())).await;
-    client.ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into())).await;
+    client
+        .ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into()))
+        .await;
+    client
+        .ok(RemoveColdDataFlowCtrConfig, Text("CG_LAG".into()))
+        .await;
     let left = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value.config_table;
     assert_eq!(left.into_keys().collect::<Vec<_>>(), ["CG_B"]);
 
@@ -569,9 +578,17 @@ async fn cold_reads_have_thresholds_and_a_master_has_no_flush_offset() {
     for (bad, code, remark) in [
         (None, 1, "set commitlog readahead mode param error"),
         (Some("x"), 1, "set commitlog readahead mode failed"),
-        (Some("5"), INVALID, "set commitlog readahead mode param value error"),
+        (
+            Some("5"),
+            INVALID,
+            "set commitlog readahead mode param value error",
+        ),
     ] {
-        assert_eq!(client.refused(mode(bad), ()).await, (code, remark.to_owned()), "{bad:?}");
+        assert_eq!(
+            client.refused(mode(bad), ()).await,
+            (code, remark.to_owned()),
+            "{bad:?}"
+        );
     }
     let setting = async || {
         let text = client.ok(GetBrokerConfig, ()).await.1.0;
@@ -624,11 +641,18 @@ async fn a_group_that_reads_too_much_cold_data_is_slowed_down() {
     };
     let count = async |offset: i64| {
         let (_, body) = client.ok(pull(offset), ()).await;
-        body.0.iter().map(|chunk| rmq::protocol::message::records(chunk).count()).sum::<usize>()
+        body.0
+            .iter()
+            .map(|chunk| rmq::protocol::message::records(chunk).count())
+            .sum::<usize>()
     };
     assert_eq!(count(0).await, 3, "the first pull is free");
     let started = std::time::Instant::now();
-    assert_eq!(count(3).await, 1, "without a heartbeat as of a pull consumer: one message, after a wait");
+    assert_eq!(
+        count(3).await,
+        1,
+        "without a heartbeat as of a pull consumer: one message, after a wait"
+    );
     assert!(started.elapsed() >= Duration::from_secs(3));
     let account = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value.runtime_table;
     assert!(account["cg"].cold_acc > 0 || account["cg"].last_cold_read_time_mills > 0);
