@@ -56,6 +56,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("broker undrain", &["rmq broker undrain broker-b"]),
+    (
         "cluster describe",
         &["rmq cluster describe", "rmq cluster describe OrdersEU -o json"],
     ),
