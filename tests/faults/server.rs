@@ -91,7 +91,7 @@ impl Server {
     pub fn start(target: &Target, site: &Site) -> Result<Self, String> {
         let begin = Instant::now();
         let mut server = Self::starting(target, site);
-        let limit = Duration::from_secs(if target.is_java() { 90 } else { 40 });
+        let limit = Duration::from_secs(if target.is_java() { 180 } else { 90 });
         loop {
             if answers(&site.address()) {
                 server.boot = begin.elapsed();
