@@ -10,6 +10,7 @@ ports="10946 10906" body=${BODY:-4096}
 open() { # TEXT
   printf '%s GiB, %s: ' "$size" "$1"
   start "$work/store"
+  sed -n 's/.* end=\([0-9]*\) walked_from=\([0-9]*\).*/\1 \2/p' "$work/err" | awk '{ printf "    %d MiB of log were walked\n", ($1 - $2) / 1048576 }'
   kill -9 "$pid"
   wait "$pid" 2> /dev/null || :
   pid=

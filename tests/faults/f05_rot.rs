@@ -263,14 +263,21 @@ fn field_at(record: &Placed, at: u64) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// The field of a record that a range ends in, when no field that the range touches is covered by a check.
-fn open_range(record: &Placed, at: u64, len: u64) -> &'static str {
+/// The field of a record that changed bytes end in, when no field that they touch is covered by a check.
+fn open_range(record: &Placed, changed: &[u64]) -> &'static str {
     let is_open = |at: u64| at < record.at + record.len && UNPROTECTED.contains(&field_at(record, at));
-    if (at..at + len).all(is_open) {
-        field_at(record, at + len - 1)
-    } else {
-        ""
+    match changed.last() {
+        Some(&last) if changed.iter().all(|&at| is_open(at)) => field_at(record, last),
+        _ => "",
     }
+}
+
+/// Places that harm changes: bytes that are zero already stay as they are.
+fn changed(file: &Path, at: u64, len: u64, harm: Harm) -> Vec<u64> {
+    let bytes = std::fs::read(file).unwrap();
+    (at..at + len)
+        .filter(|&at| harm != Harm::Zero || bytes.get(at as usize).is_some_and(|&byte| byte != 0))
+        .collect()
 }
 
 fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
@@ -293,7 +300,10 @@ fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
                     harm,
                     amount: if harm == Harm::Zero { 4 } else { dice.within(0, 8) },
                     field: name,
-                    last_field: open_range(last, at, if harm == Harm::Zero { 4 } else { 1 }),
+                    last_field: open_range(
+                        last,
+                        &changed(&last.file, at, if harm == Harm::Zero { 4 } else { 1 }, harm),
+                    ),
                     torn_stop,
                     hit: 1,
                 });
@@ -354,7 +364,7 @@ fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
                 amount,
                 field: log.iter().find(touched).map_or("", |m| field_at(m, at.max(m.at))),
                 last_field: log.iter().find(touched).filter(|m| at >= m.at).map_or("", |m| {
-                    open_range(m, at, if harm == Harm::Zero { amount } else { 1 })
+                    open_range(m, &changed(file, at, if harm == Harm::Zero { amount } else { 1 }, harm))
                 }),
                 torn_stop: dice.chance(50),
                 hit: if kind == "commitlog" {
@@ -528,7 +538,11 @@ fn inspect(store: &Path, file: &Path, home: &Path) -> Result<bool, String> {
         return Err(format!("the inspector crashed: {talk}"));
     }
     let name = file.strip_prefix(store).unwrap().display().to_string();
-    // A record whose header says something else is named where its queue entry differs from it.
+    // A record whose header says something else is named where its queue entry differs from it; entries that are gone
+    // from the end of a queue, by the records that they led to.
     let is_log = name.starts_with("commitlog");
-    Ok(said.contains(&name) || is_log && said.contains("entry-differs"))
+    let is_queue = name.starts_with("consumequeue");
+    Ok(said.contains(&name)
+        || is_log && said.contains("entry-differs")
+        || is_queue && said.contains("missing-entry"))
 }
