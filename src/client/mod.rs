@@ -18,8 +18,8 @@ pub mod positions;
 pub mod produce;
 pub mod runtime_info;
 pub mod saved_offsets;
-pub mod snapshot;
 pub mod scale;
+pub mod snapshot;
 mod sweep;
 
 use std::collections::HashMap;

@@ -147,7 +147,9 @@ impl Ahead {
             if let Next::Wanted(base) = state.next {
                 state.next = Next::Making;
                 drop(state);
-                let made = create(&self.dir, base, self.size);
+                let made = create(&self.dir, base, self.size).inspect_err(|e| {
+                    tracing::warn!("a commit log segment cannot be made: {e}; tried again when it is needed")
+                });
                 state = self.state();
                 state.next = match made {
                     Ok(fresh) => Next::Ready(fresh),

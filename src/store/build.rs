@@ -34,8 +34,11 @@ const RUN: usize = 256;
 const LINGER: Duration = Duration::from_micros(200);
 /// How often it looks in vain before it parks.
 const LINGERS: u32 = 3;
-/// Pause before a failed write is tried again, as in Java.
+/// Longest pause before a failed write is tried again, as in Java; the first ones are shorter, since what is
+/// acknowledged is not seen by consumers meanwhile.
 const RETRY: Duration = Duration::from_secs(1);
+/// The first pause; each next one is twice as long.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
 /// Pause before the index is tried again; meanwhile queues do not get their entries.
 const INDEX_RETRY: Duration = Duration::from_millis(100);
 /// Attempts before the index is given up, when its trouble is not a full disk.
@@ -412,7 +415,8 @@ fn retry<T>(shared: &Shared, attempts: u32, mut work: impl FnMut() -> Result<T, 
                 }
             }
         }
-        if shared.stop.sleep(if must { RETRY } else { INDEX_RETRY }) {
+        let pause = FIRST_RETRY.saturating_mul(1 << (failed - 1).min(6)).min(RETRY);
+        if shared.stop.sleep(if must { pause } else { INDEX_RETRY }) {
             return Tried::Stopped;
         }
     }

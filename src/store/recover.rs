@@ -210,7 +210,12 @@ fn write_abort(root: &Path) -> Result<(), Error> {
     let path = root.join("abort");
     match std::fs::write(&path, std::process::id().to_string()) {
         // The name is what counts, and it is there.
-        Err(e) if e.kind() == std::io::ErrorKind::StorageFull && path.exists() => {}
+        Err(e) if e.kind() == std::io::ErrorKind::StorageFull && path.exists() => {
+            tracing::warn!(
+                "cannot write {}: {e}; the empty file marks the store as in use all the same",
+                path.display()
+            );
+        }
         written => written.map_err(io_error("write", &path))?,
     }
     disk::sync_dir(root)

@@ -364,7 +364,10 @@ fn choose(plan: &Plan, base: &Path) -> Result<Vec<Spot>, String> {
                 amount,
                 field: log.iter().find(touched).map_or("", |m| field_at(m, at.max(m.at))),
                 last_field: log.iter().find(touched).filter(|m| at >= m.at).map_or("", |m| {
-                    open_range(m, &changed(file, at, if harm == Harm::Zero { amount } else { 1 }, harm))
+                    open_range(
+                        m,
+                        &changed(file, at, if harm == Harm::Zero { amount } else { 1 }, harm),
+                    )
                 }),
                 torn_stop: dice.chance(50),
                 hit: if kind == "commitlog" {
