@@ -296,7 +296,7 @@ pub fn report(
 }
 
 /// Appends one line to the change journal. A journal that cannot be written is a warning: the change is done.
-fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Option<&str>) {
+pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Option<&str>) {
     if !session.journal {
         return;
     }

@@ -173,6 +173,11 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     }
     let undo = format!("rmq broker undrain {}", quoted(&broker.id.name));
     let ended = wait(session, &broker, &mut observer, &args).await?;
+    if !matches!(ended, Ended::Safe(..)) {
+        // Producers are kept off all the same.
+        let outcome = Outcome::Unproven("not drained to the end".into());
+        change::journal(session, &plan, &[outcome], Some(&undo));
+    }
     match ended {
         Ended::Safe(calm, look) => {
             let outcomes = vec![Outcome::Done; plan.steps.len()];

@@ -570,6 +570,10 @@ async fn finish(
     let name = &args.name;
     let both = format!("rmq topic scale {name} --resume, or rmq topic scale {name} --undo");
     let stopped = |code: u8, what: String, why: Vec<String>| {
+        // Something may have been written: that goes into the journal as well.
+        let outcomes = vec![Outcome::Unproven(format!("{what}; {state}")); change.steps.len()];
+        let undo = format!("rmq topic scale {name} --undo");
+        change::journal(session, &change, &outcomes, Some(&undo));
         let failure = Failure::new(code, format!("{what}; state: {state}"));
         let failure = if why.is_empty() {
             failure

@@ -423,3 +423,27 @@ fn one_half_of_the_way_changes_one_number_only() {
     }
     assert_eq!(model.numbers["b"], Queues { read: 16, write: 8 });
 }
+
+#[test]
+fn what_pop_clients_may_hold_is_waited_for_after_the_backlog_is_gone() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    let begun = model.now;
+    loop {
+        let mut seen = model.look(&plan);
+        let drained = seen.drained.as_mut().unwrap();
+        drained.groups.get_mut("G").unwrap().pops = true;
+        // An acknowledgement is missing until a minute later.
+        drained.groups.get_mut("G").unwrap().inflight = i64::from(model.now < begun + 60_000);
+        match machine.next(&seen) {
+            Next::Wait(..) => model.tick(false),
+            Next::Write(writes) => {
+                assert_eq!(writes[0].1, Queues { read: 8, write: 8 });
+                break;
+            }
+            Next::End(end) => panic!("{end:?}"),
+        }
+    }
+    let waited = model.now - begun;
+    assert!((120_000..130_000).contains(&waited), "{waited} ms");
+}

@@ -124,6 +124,17 @@ async fn a_topic_that_only_this_broker_takes_stops_a_drain() {
     done(&rmq, "broker undrain broker-b --yes").await;
     let route = rmq.rows(&["topic", "route", "Only"]).await;
     assert_eq!(route[0]["perm"], "RW-", "{route:?}");
+    // Ctrl-C: nobody can be asked here, and the state is told with the way back.
+    let line = "broker drain broker-b --allow-unwritable Only --yes --quiet-time 20s";
+    let told = super::interrupted(&rmq, line, "drain broker-b").await;
+    assert_eq!(told.0, Some(130), "{told:?}");
+    assert!(
+        told.1.contains("producers are kept off it") && told.1.contains("rmq broker undrain broker-b"),
+        "{told:?}"
+    );
+    let journal = std::fs::read_to_string(rmq.state().join("journal.jsonl")).unwrap();
+    assert!(journal.contains("not drained to the end"), "{journal}");
+    done(&rmq, "broker undrain broker-b --yes").await;
     // A delayed message is waited for; behind the deadline it needs a word.
     done(&rmq, "message send --topic Only --body later --delay 4").await;
     let late = rmq

@@ -103,3 +103,28 @@ async fn until(what: &str, limit: Duration, mut good: impl AsyncFnMut() -> bool)
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Starts a command, presses Ctrl-C when a line on stderr begins so; its code and what it said then.
+async fn interrupted(rmq: &Rmq, line: &str, begins: &str) -> (Option<i32>, String) {
+    use std::io::BufRead as _;
+    let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
+    command
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null());
+    let begins = begins.to_owned();
+    tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        while let Some(Ok(line)) = lines.next() {
+            if line.starts_with(&begins) {
+                break;
+            }
+        }
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let rest: Vec<String> = lines.map_while(Result::ok).collect();
+        (child.wait().unwrap().code(), rest.join("\n"))
+    })
+    .await
+    .unwrap()
+}

@@ -142,27 +142,7 @@ async fn an_interrupt_leaves_every_written_queue_read() {
     // Each is told on stderr when it is reached.
     for (target, step) in [("8", "wait for consumers"), ("2", "drain")] {
         let line = format!("topic scale T --to {target} --yes --rebalance-wait 20s --producer-wait 20s");
-        let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
-        command
-            .stderr(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::null());
-        let step = step.to_owned();
-        let told = tokio::task::spawn_blocking(move || {
-            use std::io::BufRead as _;
-            let mut child = command.spawn().unwrap();
-            let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
-            while let Some(Ok(line)) = lines.next() {
-                if line.starts_with(&step) {
-                    break;
-                }
-            }
-            let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-            let rest: Vec<String> = lines.map_while(Result::ok).collect();
-            (child.wait().unwrap().code(), rest.join("\n"))
-        })
-        .await
-        .unwrap();
+        let told = super::interrupted(&rmq, &line, step).await;
         assert_eq!(told.0, Some(130), "{told:?}");
         assert!(told.1.contains("every written queue is read"), "{told:?}");
         let (read, write) = numbers(&rmq, "T").await[0];
