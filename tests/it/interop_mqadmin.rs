@@ -1,11 +1,14 @@
 //! Stock `mqadmin` 5.3.3 prints the same numbers against our cluster as against Java's, for the same traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::json;
 
 use crate::support::java::Cluster;
 use crate::support::ports::Block;
 use crate::support::session::{Reply, Session};
-use crate::support::{java, local, rmq, scratch, text, wire};
+use crate::support::{java, local, rmq, scratch, text, wait, wire};
 
 type Table = Vec<Vec<String>>;
 
@@ -46,6 +49,28 @@ impl<'a> Side<'a> {
 
     fn wait(&self, topic: &str, text: &str) {
         wire::wait_for_route(&self.namesrv, topic, text);
+    }
+
+    /// Makes a group with one offset of the topic. Java's broker makes a table for the first offset of a group and topic
+    /// without a lock: of the first ones of several queues, which a consumer sends at once when it stops, one may get
+    /// lost (`ConsumerOffsetManager.commitOffset`).
+    fn begin_group(&mut self, group: &str, topic: &str) {
+        let broker = self.broker.clone();
+        self.mqadmin(&["updateSubGroup", "-b", &broker, "-g", group]).ok();
+        let fields = json!({ "consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "0" });
+        let answer = wire::ask(&broker, 15, fields).expect("the broker answers");
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+
+    /// Waits until a group has so many messages to read and none in flight: a consumer that stops does not wait for the
+    /// broker to take its offsets, and the broker has an acknowledged message in the log before it is in the queue.
+    fn wait_for_lag(&mut self, group: &str, lag: &str) {
+        let what = format!("{group} lags {lag}");
+        wait::until_true(&what, Duration::from_secs(30), || {
+            let reply = self.mqadmin(&["consumerProgress", "-g", group]);
+            let total = |key: &str| text::value(&reply.out, key);
+            total("Consume Diff Total") == Some(lag) && total("Consume Inflight Total") == Some("0")
+        });
     }
 
     /// The lines of a command with this side's broker address under a common name.
@@ -94,12 +119,14 @@ fn traffic(mut side: Side) -> BTreeMap<String, Table> {
     let namesrv = side.namesrv.clone();
     side.wait("Orders", "\"writeQueueNums\":8");
     let sent = side.session.send(&namesrv, "Orders", 80, &[]);
+    side.begin_group("CG_ORDERS", "Orders");
     let received = side.session.receive(&namesrv, "Orders", "CG_ORDERS", 80, &[]);
     side.numbers
         .add("received", text::columns(&received, &[0, 1, 2, 3, 4, 5]));
     let more = side.session.send(&namesrv, "Orders", 16, &["first=80"]);
     let all: Table = sent.iter().chain(&more).cloned().collect();
     side.numbers.add("acks", text::columns(&all, &[0, 1, 4, 5]));
+    side.wait_for_lag("CG_ORDERS", "16");
 
     listings(side);
     queries(side, &sent[5]);
