@@ -8,6 +8,8 @@ mod filters;
 mod groups;
 mod known_faults;
 mod pop;
+mod pop_crash;
+mod pop_interop;
 mod pull;
 mod register;
 mod reply;

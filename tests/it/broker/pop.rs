@@ -108,7 +108,7 @@ pub fn ack_of(got: &Got, topic: &str) -> AckMessage {
     }
 }
 
-fn change_of(got: &Got, topic: &str, invisible_ms: i64) -> ChangeMessageInvisibletime {
+pub fn change_of(got: &Got, topic: &str, invisible_ms: i64) -> ChangeMessageInvisibletime {
     let ack = ack_of(got, topic);
     ChangeMessageInvisibletime {
         consumer_group: ack.consumer_group,
