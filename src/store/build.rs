@@ -165,7 +165,7 @@ impl Dispatch<'_> {
     }
 
     /// The entry of a record that holds several messages goes to a batch queue. Such records are Java's: this version
-    /// writes none, so they come by at a replay alone.
+    /// writes none, so they come by at a replay alone, or behind one that a full disk ended.
     pub fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
         match self.batch_of(view, wanted) {
             Some(entry) => self
@@ -282,7 +282,7 @@ pub fn run(shared: &Shared) {
         let dispatch = Dispatch {
             queues: &shared.queues,
             batches: &shared.batches,
-            light_queues: false,
+            light_queues: config.enable_multi_dispatch,
             index: Some(&shared.index),
             delays: &delays,
             deleted: &shared.deleted,
@@ -343,7 +343,21 @@ fn write(
     touched: &mut Vec<Arc<ConsumeQueue>>,
 ) -> bool {
     let wanted = Wanted::of(view);
+    // What recovery could not write for lack of space. Records of this run are in queues of their own alone.
+    let is_old = u64::try_from(view.physical_offset()).is_ok_and(|at| at < shared.opened_at);
+    if is_old && view.sys_flag().has(SysFlag::INNER_BATCH) {
+        match retry(shared, u32::MAX, || dispatch.batch_entry(view, &wanted)) {
+            Tried::Done(()) => {}
+            Tried::GivenUp | Tried::Stopped => return false,
+        }
+    }
     if let Some((queue, entry)) = dispatch.entry(view, &wanted) {
+        if is_old && dispatch.light_queues {
+            match retry(shared, u32::MAX, || dispatch.light_entries(view, entry)) {
+                Tried::Done(()) => {}
+                Tried::GivenUp | Tried::Stopped => return false,
+            }
+        }
         let pushed = retry(shared, u32::MAX, || queue.push(view.queue_offset(), entry));
         match pushed {
             Tried::Done(Pushed::New) => {

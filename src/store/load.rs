@@ -14,7 +14,7 @@ use super::format::file_name;
 use super::format::index::HEADER_LEN;
 use super::index::IndexFile;
 use super::reader::{QueueName, list_index, list_queues, queue_dir};
-use super::salvage::record_of;
+use super::salvage::{keep_aside, record_of};
 use super::segments::{self, Listing, LogBytes, SegmentFile, Segments};
 use super::stopped::{Stopped, StoppedQueue};
 use super::{Error, StoreConfig, tables};
@@ -115,6 +115,9 @@ pub struct LoadedQueue {
     pub last: Option<Entry>,
     /// It is as the last clean stop left it.
     pub intact: bool,
+    /// Its files had lengths that they cannot have and were moved away: all of it is to be made again, and queue
+    /// offsets below this were given.
+    pub remade: Option<i64>,
 }
 
 /// All queues. Their files are checked but not changed, apart from [`check_lengths`].
@@ -140,7 +143,19 @@ pub fn queues(
         .into_iter()
         .map(|(name, listing)| {
             let unit = LEN as u64;
-            let files = check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen)?;
+            let found = listing.files.clone();
+            let files =
+                match check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen) {
+                    // Other files tell that the configured size is right, and the log has what the entries were made of.
+                    Err(Error::Size { path, found: len, .. })
+                        if right_size_seen
+                            && !name.topic.starts_with(LIGHT_QUEUE_PREFIX)
+                            && found.iter().all(|file| file.base % size == 0) =>
+                    {
+                        return set_aside(config, name, found, (&path, len));
+                    }
+                    checked => checked?,
+                };
             let was = stopped.and_then(|stopped| stopped.queues.get(&name));
             if let Some(was) = was
                 && let Some((state, last)) = as_stopped(&files, size, was)
@@ -151,6 +166,7 @@ pub fn queues(
                     state,
                     last,
                     intact: true,
+                    remade: None,
                 });
             }
             let (mut state, mut last) = scan(&files, size, abnormal)?;
@@ -161,9 +177,54 @@ pub fn queues(
                 state,
                 last,
                 intact: false,
+                remade: None,
             })
         })
         .collect()
+}
+
+/// Moves the files of a queue to `lost/`, because one of them has a length that it cannot have.
+fn set_aside(
+    config: &StoreConfig,
+    name: QueueName,
+    files: Vec<SegmentFile>,
+    (wrong, len): (&Path, u64),
+) -> Result<LoadedQueue, Error> {
+    let size = config.consume_queue_segment();
+    let next = next_offset(&files, size);
+    let mut kept = None;
+    for file in files.iter().filter(|file| file.path.exists()) {
+        kept = Some(keep_aside(&config.store_path_root_dir, &file.path)?);
+    }
+    tracing::error!(
+        "{}: {len} bytes instead of {size}; consume queue {}@{} is made again from the log, its files are kept in {}",
+        wrong.display(),
+        name.topic,
+        name.queue_id,
+        kept.as_deref().and_then(Path::parent).unwrap_or(wrong).display()
+    );
+    Ok(LoadedQueue {
+        name,
+        files: Vec::new(),
+        state: Recovered::default(),
+        last: None,
+        intact: false,
+        remade: Some(next),
+    })
+}
+
+/// The queue offset behind the last entry in files of whatever length.
+fn next_offset(files: &[SegmentFile], size: u64) -> i64 {
+    let end = files.iter().rev().find_map(|file| {
+        let segments = Segments::new(vec![file.clone()], size, true);
+        let first = file.base / LEN as u64;
+        let mut cursor = QueueCursor::new(&segments, first);
+        cursor.skip_written(|_| {});
+        let end = cursor.position().min((file.base + size) / LEN as u64);
+        (end > first).then_some(end)
+    });
+    let first = files.first().map_or(0, |file| file.base / LEN as u64);
+    i64::try_from(end.unwrap_or(first)).unwrap_or(0)
 }
 
 /// The state of a queue whose files and last entry are as the last clean stop left them.
@@ -213,8 +274,18 @@ fn drop_wrong_tail(
         let Some(Ok((_, entry))) = QueueCursor::new(&segments, state.max as u64 - 1).next() else {
             break;
         };
+        if entry.is_blank() {
+            // No damage looks like that: the queue lost its records and kept its number.
+            if state.max < max {
+                *last = (state.min..state.max).rev().find_map(|n| {
+                    let found = QueueCursor::new(&segments, n as u64).next()?.ok()?;
+                    (!found.1.is_blank()).then_some(found.1)
+                });
+            }
+            break;
+        }
         let (at, size) = (entry.offset, entry.size);
-        let is_old = at < log.start() as i64 && !entry.is_blank();
+        let is_old = at < log.start() as i64;
         if is_old || record_of(log, (at, size), &name.topic, name.queue_id).is_some() {
             *last = Some(entry);
             break;
@@ -341,6 +412,18 @@ pub fn index(
             Some(IndexFile::open(path, number(path), shape)?)
         } else if was_cut {
             None
+        } else if right_size_seen {
+            // Others tell that the configured size is right.
+            let kept = keep_aside(&config.store_path_root_dir, path)?;
+            tracing::error!(
+                "{}: {found} bytes instead of {}; kept as {}, the index is made anew from the log",
+                path.display(),
+                shape.file_len(),
+                kept.display()
+            );
+            let from = end_of_last(&loaded);
+            loaded.missing_from.get_or_insert(from);
+            continue;
         } else {
             return Err(Error::Size {
                 path: path.clone(),
@@ -349,10 +432,7 @@ pub fn index(
                 key: "maxHashSlotNum and maxIndexNum",
             });
         };
-        let previous_end = loaded
-            .files
-            .last()
-            .map_or(0, |file: &Arc<IndexFile>| file.header().end_offset);
+        let previous_end = end_of_last(&loaded);
         match file {
             Some(file) if !as_listed(&file) => {
                 tracing::warn!("{}: not as it was left, made anew from the log", path.display());
@@ -382,6 +462,11 @@ pub fn index(
         }
     }
     Ok(loaded)
+}
+
+/// Physical offset of the newest item so far.
+fn end_of_last(loaded: &LoadedIndex) -> i64 {
+    loaded.files.last().map_or(0, |file| file.header().end_offset)
 }
 
 fn number(path: &Path) -> u64 {

@@ -61,6 +61,10 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         None => clean_start(&log, &loaded),
     };
     let intact = stopped.is_some() && loaded.iter().all(|queue| queue.intact);
+    let remade: Vec<_> = loaded
+        .iter()
+        .filter_map(|queue| Some((queue.name.clone(), queue.remade?)))
+        .collect();
     let queues = prepare_queues(&config, loaded, &deleted, files.is_empty())?;
     let (index, missing_from) = prepare_index(&config, loaded_index, abnormal, start, files.is_empty())?;
     let batches = BatchQueues::load(&root)?;
@@ -75,6 +79,12 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         indexed_to: index.end_offset(),
     };
     let mut replay = Replay::new(dispatch, &log, load::known_topics(&root));
+    for queue in remade
+        .iter()
+        .filter_map(|(name, _)| queues.find(&name.topic, name.queue_id))
+    {
+        replay.note_quietly(&queue);
+    }
     match &stopped {
         Some(stopped) => compare_with_list(&mut replay, stopped)?,
         None if abnormal => {}
@@ -87,6 +97,12 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     let mut walked = replay.walk(start, config.check_crc_on_recover)?;
     walked.last = walked.last.or(last);
     replay.complete(walked.end)?;
+    for (name, next) in &remade {
+        if let Some(queue) = queues.find(&name.topic, name.queue_id) {
+            // The log may not have the last ones any more; their numbers are not given away a second time.
+            queue.note(next - 1);
+        }
+    }
     let (stuck_at, full_index) = (replay.stuck_at, std::mem::take(&mut replay.full_index));
     drop(replay);
 
@@ -176,6 +192,10 @@ fn compare_with_list(replay: &mut Replay<'_>, stopped: &Stopped) -> Result<(), E
             continue;
         }
         let lost_start = queue.first().is_none_or(|first| first > was.first);
+        if queue.behind.load(std::sync::atomic::Ordering::Relaxed) {
+            // It is to be made again as a whole.
+            continue;
+        }
         if lost_start || queue.max() < was.max || queue.max_physic() != was.max_physic {
             replay.note(&queue, lost_start)?;
         }

@@ -80,11 +80,7 @@ impl<'a> Replay<'a> {
         if from_start {
             queue.reset()?;
         }
-        let from = u64::try_from(queue.max_physic())
-            .unwrap_or(0)
-            .max(self.log.start());
-        queue.behind.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.missing_from = Some(self.missing_from.map_or(from, |noted| noted.min(from)));
+        let from = self.note_quietly(queue);
         let name = queue.name();
         tracing::warn!(
             "consume queue {}@{}: entries from {} on are missing; made again from the log at {from}",
@@ -93,6 +89,16 @@ impl<'a> Replay<'a> {
             queue.max()
         );
         Ok(())
+    }
+
+    /// The same for a queue of which it was said already; from its end on. Returns where in the log that begins.
+    pub fn note_quietly(&mut self, queue: &ConsumeQueue) -> u64 {
+        let from = u64::try_from(queue.max_physic())
+            .unwrap_or(0)
+            .max(self.log.start());
+        queue.behind.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.missing_from = Some(self.missing_from.map_or(from, |noted| noted.min(from)));
+        from
     }
 
     /// Does what the pass asks for with a record. On a full disk the rest is left for later.
@@ -118,7 +124,8 @@ impl<'a> Replay<'a> {
                      is room",
                     path.display()
                 );
-                self.stuck_at = u64::try_from(at).ok();
+                // The first place counts: from there on all is made later.
+                self.stuck_at = self.stuck_at.or(u64::try_from(at).ok());
                 Ok(())
             }
             done => done,
@@ -130,7 +137,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         if view.sys_flag().has(SysFlag::INNER_BATCH) {
-            return if pass == Pass::Complete {
+            return if pass == Pass::Complete || self.stuck_at.is_some() {
                 Ok(())
             } else {
                 self.dispatch.batch_entry(view, wanted)

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Error;
 use super::cursor::{Found, MessageCursor};
@@ -36,14 +36,7 @@ pub fn set_aside(root: &Path, segments: &Segments, end: u64) -> Result<(), Error
     let dir = root.join("lost");
     create_dir(&dir)?;
     // A second cut at the same place keeps the first copy.
-    let name = file_name::segment(end);
-    let path = (1..)
-        .map(|n| match n {
-            1 => dir.join(&name),
-            n => dir.join(format!("{name}-{n}")),
-        })
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| dir.join(&name));
+    let path = free_name(&dir.join(file_name::segment(end)));
     let mut out = File::create(&path).map_err(io_error("create", &path))?;
     let mut at = end;
     while at < behind {
@@ -66,6 +59,39 @@ pub fn set_aside(root: &Path, segments: &Segments, end: u64) -> Result<(), Error
         path.display()
     );
     Ok(())
+}
+
+/// Moves a file that is not as the store would have it to the place under `lost/` that it had under the root, and
+/// returns where it is now. It must be one that can be made again.
+pub fn keep_aside(root: &Path, file: &Path) -> Result<PathBuf, Error> {
+    let lost = root.join("lost");
+    let kept = lost.join(file.strip_prefix(root).unwrap_or(file));
+    // An absolute path would replace the one that it is joined to.
+    let kept = if kept.starts_with(&lost) {
+        kept
+    } else {
+        lost.join(file.file_name().unwrap_or_default())
+    };
+    let dir = kept.parent().unwrap_or(&lost);
+    disk::create_dir_durably(dir)?;
+    let kept = free_name(&kept);
+    std::fs::rename(file, &kept).map_err(io_error("move", file))?;
+    disk::sync_dir(dir)?;
+    file.parent().map_or(Ok(()), disk::sync_dir)?;
+    Ok(kept)
+}
+
+/// The path, or that of a later copy where something is there already.
+fn free_name(path: &Path) -> PathBuf {
+    let numbered = |n: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-{n}"));
+        PathBuf::from(name)
+    };
+    std::iter::once(path.to_owned())
+        .chain((2..=u32::MAX).map(numbered))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| path.to_owned())
 }
 
 /// Where the log goes on behind damage in one of its earlier segments: at the next whole record that is as young as

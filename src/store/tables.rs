@@ -176,7 +176,7 @@ mod tests {
 
     /// K28
     #[test]
-    fn a_table_that_was_not_loaded_is_not_saved() {
+    fn k28_a_table_that_was_not_loaded_is_not_saved() {
         let dir = tempfile::tempdir().unwrap();
         let table = Table::new(dir.path().join("t.json"));
         assert!(table.save(&1).is_err());

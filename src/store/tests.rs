@@ -54,7 +54,7 @@ fn broken(_: u64, _: u64) -> Result<(), Error> {
 
 /// K12, K13
 #[tokio::test]
-async fn a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk() {
+async fn k13_a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     store.append(&message("t", 0)).unwrap();
@@ -76,7 +76,7 @@ async fn a_failed_flush_fails_those_who_wait_and_hides_what_is_not_on_the_disk()
 
 /// K12
 #[test]
-fn a_failed_flush_stops_writing_and_says_why() {
+fn k12_a_failed_flush_stops_writing_and_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     store
@@ -96,7 +96,7 @@ fn a_failed_flush_stops_writing_and_says_why() {
 
 /// K12
 #[test]
-fn a_failed_flush_of_a_queue_is_as_final_as_one_of_the_log() {
+fn k12_a_failed_flush_of_a_queue_is_as_final_as_one_of_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     store.append(&message("t", 0)).unwrap();
@@ -190,7 +190,7 @@ fn a_queue_file_that_cannot_be_read_now_does_not_send_its_readers_on() {
 
 /// K23
 #[test]
-fn expired_segments_go_and_queues_and_index_follow() {
+fn k23_expired_segments_go_and_queues_and_index_follow() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     for n in 0..40 {
@@ -220,7 +220,7 @@ fn expired_segments_go_and_queues_and_index_follow() {
 
 /// K23
 #[test]
-fn a_queue_whose_records_are_all_gone_keeps_its_number() {
+fn k23_a_queue_whose_records_are_all_gone_keeps_its_number() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     for n in 0..7 {
@@ -265,7 +265,7 @@ fn copy_dir(from: &Path, to: &Path) {
 
 /// K19
 #[test]
-fn queues_that_lost_their_ends_are_complete_after_a_crash() {
+fn k19_queues_that_lost_their_ends_are_complete_after_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     for n in 0..40 {
@@ -298,7 +298,7 @@ fn queues_that_lost_their_ends_are_complete_after_a_crash() {
 
 /// K43, the store's part.
 #[test]
-fn store_times_do_not_go_back_after_a_restart() {
+fn k43_store_times_do_not_go_back_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(config(dir.path())).unwrap();
     let last = store.append(&message("t", 0)).unwrap();

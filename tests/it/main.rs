@@ -23,6 +23,7 @@ mod store_life;
 mod store_look;
 mod store_recovery;
 mod store_repair;
+mod store_rot;
 mod store_tools;
 mod support;
 mod tui;

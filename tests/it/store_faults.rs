@@ -11,7 +11,7 @@ use rmq::store::{AppendError, Durability, Error, FlushDiskType, MessageStore, St
 
 use crate::store_life::{SEGMENT, bodies, check, config, fill, message, settled};
 
-/// Names the store that the child of [`nothing_acknowledged_is_lost_by_a_killed_process`] fills.
+/// Names the store that the child of [`k26_nothing_acknowledged_is_lost_by_a_killed_process`] fills.
 const CHILD: &str = "RMQ_TEST_CHILD_STORE";
 
 fn body(n: usize) -> String {
@@ -51,7 +51,7 @@ fn child_that_appends_until_it_is_killed() {
 
 /// K12, K26: with 30 index files, every key of the acknowledged list is found afterwards.
 #[test]
-fn nothing_acknowledged_is_lost_by_a_killed_process() {
+fn k26_nothing_acknowledged_is_lost_by_a_killed_process() {
     for (mode, count) in [("async", 3000), ("sync", 100)] {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join(mode);
@@ -199,10 +199,10 @@ fn a_live_store_can_be_read_beside_its_broker() {
 }
 
 /// A small file system of its own, or `None` where this test may not mount one.
-struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk(pub tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(mib: u32) -> Option<Self> {
+    pub fn mount(mib: u32) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
@@ -266,7 +266,7 @@ fn an_index_that_finds_no_room_leaves_no_files_and_keeps_no_one_waiting() {
 /// K15
 #[test]
 #[allow(clippy::print_stdout)]
-fn a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
+fn k15_a_full_disk_refuses_writes_with_the_reason_and_takes_them_again() {
     let Some(disk) = SmallDisk::mount(4) else {
         println!("SKIPPED: no right to mount a small file system");
         return;
@@ -380,7 +380,7 @@ fn a_start_on_a_full_disk_serves_and_catches_up() {
 /// K15: what is deleted before its time is told, by queue.
 #[test]
 #[allow(clippy::print_stdout)]
-fn forced_clean_up_tells_what_it_takes() {
+fn k15_forced_clean_up_tells_what_it_takes() {
     let Some(disk) = SmallDisk::mount(8) else {
         println!("SKIPPED: no right to mount a small file system");
         return;

@@ -147,7 +147,7 @@ fn messages_survive_death() {
 
 /// K30
 #[test]
-fn a_store_is_open_once() {
+fn k30_a_store_is_open_once() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     for _ in 0..2 {
@@ -235,7 +235,7 @@ fn what_cannot_be_stored_is_refused() {
 
 /// K29: reads create nothing.
 #[test]
-fn reads_follow_javas_table() {
+fn k29_reads_follow_javas_table() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let get = |topic, offset| {
@@ -311,7 +311,7 @@ async fn a_bell_rings_for_each_message_without_delay() {
 
 /// K13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sync_flush_holds_back_until_the_disk_has_it() {
+async fn k13_sync_flush_holds_back_until_the_disk_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = MessageStore::open(StoreConfig {
         flush_disk_type: FlushDiskType::SyncFlush,
@@ -353,7 +353,7 @@ fn half_messages_have_no_queue_entry() {
 
 /// K29
 #[test]
-fn a_deleted_topic_does_not_come_back_with_a_crash() {
+fn k29_a_deleted_topic_does_not_come_back_with_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     fill(&store, 0, 20);
@@ -378,7 +378,7 @@ fn a_deleted_topic_does_not_come_back_with_a_crash() {
 
 /// K20, K21
 #[test]
-fn stray_names_are_ignored_and_cut_files_mended() {
+fn k21_stray_names_are_ignored_and_cut_files_mended() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     fill(&store, 0, 300);
@@ -431,7 +431,7 @@ fn stray_names_are_ignored_and_cut_files_mended() {
 
 /// K30
 #[test]
-fn a_store_of_another_kind_or_without_rights_is_a_clear_error() {
+fn k30_a_store_of_another_kind_or_without_rights_is_a_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("consumequeue")).unwrap();
     std::fs::write(dir.path().join("consumequeue/CURRENT"), b"MANIFEST-000001\n").unwrap();

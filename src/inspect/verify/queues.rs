@@ -13,6 +13,9 @@ use crate::store::segments::Pieces;
 /// Bytes of the log read at once for an entry.
 const READ_AHEAD: usize = 16 * 1024;
 
+/// Entries between two looks at whether the caller wants more.
+const STRIDE: u64 = 4096;
+
 /// Entries one after the other with the same thing wrong.
 struct Run {
     first: u64,
@@ -39,13 +42,13 @@ pub(super) fn check(pass: &mut Pass<'_>, matched: &Matched) -> Result<(), Stop> 
                 // When each record found its entry and there are no others, the queue is as the log has it.
                 let found = matched.get(&queue_info.name).copied().unwrap_or(0);
                 if found != entries {
-                    walk(pass, log, &queue, queue_info)?;
+                    walk(pass, log, &queue, queue_info, (done, total))?;
                 }
                 behind_end(pass, &queue, queue_info)?;
             }
         }
         done += queue_info.bytes;
-        pass.at("queues", done, total);
+        pass.at("queues", done, total)?;
     }
     Ok(())
 }
@@ -99,7 +102,7 @@ fn sizes(pass: &mut Pass<'_>, queue: &Queue, info: &QueueInfo) -> Result<(), Sto
             meaning: if is_spare {
                 "an empty last file is removed at the next start".into()
             } else {
-                "a broker refuses to start, or consumers cannot read past it".into()
+                "rmq makes the queue again at its next start, a Java broker refuses to start".into()
             },
         })?;
     }
@@ -157,7 +160,14 @@ fn judge(index: u64, check: &Check) -> Option<(Run, Severity, &'static str)> {
     Some((run, severity, meaning))
 }
 
-fn walk(pass: &mut Pass<'_>, log: &Log, queue: &Queue, info: &QueueInfo) -> Result<(), Stop> {
+/// `done` is how many bytes of queues are through, of how many.
+fn walk(
+    pass: &mut Pass<'_>,
+    log: &Log,
+    queue: &Queue,
+    info: &QueueInfo,
+    done: (u64, u64),
+) -> Result<(), Stop> {
     let log_end = pass.info.log_end;
     let mut open: Option<(Run, Severity, &'static str)> = None;
     for step in queue.walk(info.bounds.first_index, Some(log), log_end) {
@@ -184,6 +194,9 @@ fn walk(pass: &mut Pass<'_>, log: &Log, queue: &Queue, info: &QueueInfo) -> Resu
             }
             _ => break,
         };
+        if row.index.is_multiple_of(STRIDE) {
+            pass.at("queues", done.0, done.1)?;
+        }
         let judged = judge(row.index, &row.check);
         if let (Some((run, ..)), Some((new, ..))) = (&mut open, &judged)
             && run.code == new.code
