@@ -443,7 +443,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "store consumequeue",
         &[
             "rmq store consumequeue ~/store OrderEvents 0 --from 1200 --limit 20",
-            "rmq store consumequeue ~/store OrderEvents --bad",
+            "rmq store consumequeue ~/store OrderEvents --from '2h ago' --bad",
         ],
     ),
     (

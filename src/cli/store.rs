@@ -4,7 +4,7 @@
 //! others; a command that met any ends with exit code 11.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
@@ -144,13 +144,43 @@ impl From<inspect::Error> for Failure {
     }
 }
 
+/// Refuses a file that would lie in a store, in which no command but a repair changes anything. `what` names it.
+fn not_inside(root: &Path, file: &Path, what: &str) -> Result<(), Failure> {
+    if is_inside(root, file) {
+        let text = format!(
+            "{what} lies in the store itself, in which nothing is changed: {}",
+            file.display()
+        );
+        return Err(Failure::usage(text));
+    }
+    Ok(())
+}
+
+/// True for a path under a directory, whatever links lead there.
+fn is_inside(root: &Path, file: &Path) -> bool {
+    real(file).starts_with(real(root))
+}
+
+/// Where a path leads that may not exist yet: its nearest parent that does, without links, and the rest.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for parent in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(parent) {
+            return path
+                .strip_prefix(parent)
+                .map_or(path.clone(), |rest| found.join(rest));
+        }
+    }
+    path
+}
+
 /// A count as a cell.
 fn int(value: u64) -> Cell {
     Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// A path as a cell.
-fn path(path: &std::path::Path) -> Cell {
+fn path(path: &Path) -> Cell {
     path.to_string_lossy().into_owned().into()
 }
 

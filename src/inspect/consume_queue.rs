@@ -357,6 +357,22 @@ impl Queue {
         }
     }
 
+    /// Number of the first entry whose record was stored at or behind a time, ms. One that leads to no record counts
+    /// as the one behind it.
+    pub fn index_at(&self, ms: i64, log: &Log) -> u64 {
+        let bounds = self.bounds(log.start());
+        let stored = |index: u64| {
+            (index..bounds.end_index).find_map(|index| {
+                let entry = self.entry(index).filter(|entry| !entry.is_blank())?;
+                let record = log.record_at(u64::try_from(entry.offset).ok()?).ok()?;
+                record.view().ok().map(|view| view.store_timestamp())
+            })
+        };
+        partition(bounds.first_index..bounds.end_index, |index| {
+            stored(index).is_some_and(|time| time < ms)
+        })
+    }
+
     /// The meaning of an entry's tags code.
     pub fn tags(&self, entry: &Entry) -> TagsCode {
         let code = entry.tags_code;

@@ -163,7 +163,7 @@ struct Pass<'a> {
     cancelled: AtomicBool,
     report: Report,
     found: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut dyn FnMut(Progress) -> bool,
 }
 
 /// The caller wants no more, or the store cannot be read.
@@ -196,8 +196,12 @@ impl Pass<'_> {
         }
     }
 
-    fn at(&mut self, pass: &'static str, done: u64, total: u64) {
-        (self.progress)(Progress { pass, done, total });
+    fn at(&mut self, pass: &'static str, done: u64, total: u64) -> Result<(), Stop> {
+        if (self.progress)(Progress { pass, done, total }) {
+            Ok(())
+        } else {
+            Err(Stop::Asked)
+        }
     }
 
     /// How many threads a pass over `parts` parts gets.
@@ -213,12 +217,12 @@ impl Pass<'_> {
 }
 
 /// Verifies a store. Each finding is handed to `found`, which may end the search; `progress` is told how far
-/// it is.
+/// it is and ends it with false.
 pub fn verify<'a>(
     store: &'a Store,
     options: impl Into<Options<'a>>,
     found: &mut dyn FnMut(Finding) -> ControlFlow<()>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Report, Error> {
     let options = options.into();
     let info = info(store)?;

@@ -11,6 +11,7 @@ pub use super::disk::{data_end, read_at_most, sync_dir};
 
 use super::batch_queues::BatchQueues;
 use super::build::{Dispatch, Wanted, light_queues};
+use super::consume_queue::Pushed;
 use super::deleted::DeletedTopics;
 use super::disk::{self, io_error};
 use super::format::batch_queue;
@@ -54,6 +55,7 @@ pub struct Rebuild {
     batch_segment: u64,
     light: HashSet<String>,
     records: u64,
+    entries: u64,
 }
 
 /// What was made.
@@ -61,6 +63,8 @@ pub struct Rebuild {
 pub struct Made {
     /// Queue offset behind the last entry of each queue.
     pub queues: Vec<(QueueName, i64)>,
+    /// Entries in all of them.
+    pub entries: u64,
     /// Files of the index.
     pub index_files: usize,
     /// Store time up to which the index reaches, ms.
@@ -95,6 +99,7 @@ impl Rebuild {
             batch_segment: batch_segment.max(entry).next_multiple_of(entry),
             light,
             records: 0,
+            entries: 0,
         })
     }
 
@@ -116,7 +121,8 @@ impl Rebuild {
             && !is_batch
             && let Some((queue, entry)) = dispatch.entry(view, &wanted)
         {
-            queue.push(view.queue_offset(), entry)?;
+            let pushed = queue.push(view.queue_offset(), entry)?;
+            self.entries += u64::from(pushed == Pushed::New);
         }
         dispatch.index_keys(view, &wanted, |index, key| {
             let put = index.put(view.topic(), key, view.physical_offset(), view.store_timestamp());
@@ -139,7 +145,7 @@ impl Rebuild {
     }
 
     /// Makes the entries of a record in the light queues that it was sent to besides its own.
-    pub fn add_light(&self, view: &MessageView<'_>) -> Result<(), Error> {
+    pub fn add_light(&mut self, view: &MessageView<'_>) -> Result<(), Error> {
         for (name, offset) in light_queues(view) {
             if self.light.contains(name) {
                 let entry = Entry {
@@ -147,10 +153,22 @@ impl Rebuild {
                     size: i32::try_from(view.size()).unwrap_or(i32::MAX),
                     tags_code: view.properties().get(names::TAGS).map_or(0, tags_code),
                 };
-                self.queues.find_or_make(name, 0).push(offset, entry)?;
+                let pushed = self.queues.find_or_make(name, 0).push(offset, entry)?;
+                self.entries += u64::from(pushed == Pushed::New);
             }
         }
         Ok(())
+    }
+
+    /// Makes a queue of which the log has nothing: blank entries up to the number that comes next, so that no number is
+    /// given twice. False when it has entries, or no number to keep.
+    pub fn keep_number(&self, name: &QueueName, next: i64) -> Result<bool, Error> {
+        let queue = self.queues.find_or_make(&name.topic, name.queue_id);
+        if queue.max() > 0 || next <= 0 {
+            return Ok(false);
+        }
+        queue.push(next - 1, Entry::BLANK)?;
+        Ok(true)
     }
 
     fn add_batch(&mut self, view: &MessageView<'_>, entry: batch_queue::Entry) -> Result<(), Error> {
@@ -159,6 +177,7 @@ impl Rebuild {
             queue_id: view.queue_id(),
         };
         let dir = self.batch_dir.join(&name.topic).join(name.queue_id.to_string());
+        self.entries += 1;
         self.batches
             .entry(name)
             .or_insert_with(|| BatchQueue {
@@ -173,8 +192,13 @@ impl Rebuild {
 
     /// Brings everything to the disk.
     pub fn finish(mut self) -> Result<Made, Error> {
-        let mut made = Made::default();
-        let queues = self.queues.all();
+        let mut made = Made {
+            entries: self.entries,
+            ..Made::default()
+        };
+        let mut queues = self.queues.all();
+        // One that was only asked for.
+        queues.retain(|queue| queue.max() > 0);
         self.queues.flush(&queues)?;
         for queue in queues {
             queue.let_go(true);

@@ -68,7 +68,7 @@ impl Golden {
                 found.push(finding);
                 ControlFlow::Continue(())
             },
-            &mut |_| {},
+            &mut |_| true,
         )
         .unwrap();
         assert_eq!(

@@ -328,6 +328,21 @@ fn queues_are_compared_with_the_log() {
         ],
     );
     assert_eq!(part.stdout, "220\n221\n");
+    // The store times of queue 0, as Java read them; between two, at one, before all, behind all.
+    let records = basic.expect["records"].as_array().unwrap().iter();
+    let times: Vec<i64> = records
+        .filter(|r| r["topic"] == "g_basic_a" && r["queueId"] == 0)
+        .map(|r| r["storeTimestamp"].as_i64().unwrap())
+        .collect();
+    for from in [times[0] - 5, times[7], times[7] + 1, times[224], times[224] + 1] {
+        let args = ["g_basic_a", "0", "--from", &format!("@{from}"), "-o", "json"];
+        let items = basic.run("cq", &args).json()["items"].as_array().unwrap().len();
+        assert_eq!(
+            items,
+            times.iter().filter(|time| **time >= from).count(),
+            "{from}"
+        );
+    }
     let unknown = basic.run("consumequeue", &["g_basic"]);
     assert_eq!(unknown.code, 4);
     assert!(unknown.stderr.contains("g_basic_a"), "{}", unknown.stderr);

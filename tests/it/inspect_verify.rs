@@ -50,7 +50,7 @@ fn run_until(root: &Path, options: Options<'_>, most: usize) -> (inspect::Report
                 ControlFlow::Break(())
             }
         },
-        &mut |_| {},
+        &mut |_| true,
     )
     .unwrap();
     (report, found)

@@ -264,6 +264,15 @@ fn a_repair_refuses_a_live_store_an_old_plan_and_nobody_to_ask() {
     assert_eq!(patient.files(), before);
     let again = patient.run("repair", &["--plan", &patient.plan_file()]);
     assert_eq!(again.code, 9, "a plan is not written over: {}", again.stderr);
+    for inside in [
+        patient.root.join("plan.json"),
+        patient.root.join("config/../config/plan.json"),
+    ] {
+        let ran = patient.run("repair", &["--plan", inside.to_str().unwrap()]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("lies in the store"), "{}", ran.stderr);
+        assert!(!inside.exists());
+    }
 
     let store = MessageStore::open(patient.config()).unwrap();
     for how in ["--apply", "--plan", "--undo"] {
@@ -288,4 +297,34 @@ fn a_clean_store_needs_nothing() {
         let patient = Patient::new(name);
         assert_eq!(patient.plan(&[]), Vec::<String>::new(), "{name}");
     }
+}
+
+/// Java's recovery forgets such a queue, and gives its offsets a second time.
+#[test]
+fn a_queue_of_which_the_log_has_nothing_keeps_its_number_and_is_mended_once() {
+    let patient = Patient::new("dirty-cq-beyond");
+    let steps = patient.plan(&[]);
+    assert!(steps.contains(&"rebuild-queues".to_owned()), "{steps:?}");
+    let ran = patient.apply();
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    // Two queues of 199 records each are left, as in Java; the third had 30.
+    assert!(
+        ran.stdout
+            .contains("2 queues with 398 entries, 1 without any that keep their numbers"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(patient.plan(&[]), Vec::<String>::new(), "nothing is left to mend");
+    let store = MessageStore::open(patient.config()).unwrap();
+    settled(&store);
+    let ends = |topic, id| {
+        (
+            store.min_offset(topic, id),
+            store.max_offset(topic, id),
+            store.next_offset(topic, id),
+        )
+    };
+    assert_eq!(ends("g_d2", 0), (30, 30, 30));
+    assert_eq!(ends("g_d1", 0), (0, 199, 199));
+    assert_eq!(ends("g_d1", 1), (0, 199, 199));
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::rows::{Meter, Rows};
-use super::{Damaged, Place, count, hex, int, interrupt, path};
+use super::{Damaged, Place, count, hex, int, interrupt, not_inside, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::BodyForm;
 use crate::cli::output::{Cell, Column, Detail, Listing, col, wide};
@@ -68,7 +68,7 @@ pub struct LogArgs {
 
 /// An offset or a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Bound {
+pub(super) enum Bound {
     Offset(u64),
     Time(When),
 }
@@ -91,7 +91,7 @@ impl FromStr for Bound {
 
 impl Bound {
     /// `None` for the open ends `earliest` and `latest`.
-    fn point(&self, session: &Session) -> Result<Option<Point>, Failure> {
+    pub(super) fn point(&self, session: &Session) -> Result<Option<Point>, Failure> {
         match self {
             Self::Offset(at) => Ok(Some(Point::Offset(*at))),
             Self::Time(when) => Ok(when
@@ -387,15 +387,7 @@ fn save(args: &LogArgs, record: &Record, file: &Path) -> Result<(), Failure> {
         };
         Failure::new(exit, format!("{} cannot be written: {e}", file.display()))
     };
-    let inside = |root: &Path| {
-        let (root, file) = (std::path::absolute(root).ok(), std::path::absolute(file).ok());
-        root.zip(file).is_some_and(|(root, file)| file.starts_with(root))
-    };
-    if inside(&args.place.dir) {
-        return Err(Failure::usage(
-            "--save-body lies in the store itself, in which nothing is changed",
-        ));
-    }
+    not_inside(&args.place.dir, file, "--save-body")?;
     let view = record
         .view()
         .map_err(|e| Failure::new(exit::ERRORS, format!("the record at {}: {e}", record.at)))?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::rows::Meter;
-use super::{Damaged, Place, count, int, interrupt, path};
+use super::{Damaged, Place, count, int, interrupt, not_inside, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Detail, Listing, col};
 use crate::cli::session::Session;
@@ -106,15 +106,8 @@ pub fn run(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let log = store.log_streaming()?;
     let selection = args.selection(session)?;
     let to_stdout = args.out == Path::new("-");
-    let inside = |dir: &Path| {
-        let dir = std::path::absolute(dir).ok();
-        let out = std::path::absolute(&args.out).ok();
-        dir.zip(out).is_some_and(|(dir, out)| out.starts_with(&dir))
-    };
-    if !to_stdout && inside(store.root()) {
-        return Err(Failure::usage(
-            "--out lies in the store itself, in which nothing is changed",
-        ));
+    if !to_stdout {
+        not_inside(store.root(), &args.out, "--out")?;
     }
     let begin = match selection.from_ms {
         Some(ms) => log.begin_of(Point::Time(ms))?,

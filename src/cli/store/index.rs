@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{Place, count, int, path};
+use super::{Place, count, int, interrupt, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, Detail, Listing, col, wide};
 use crate::cli::session::Session;
@@ -226,6 +226,9 @@ fn walk_key(
     let when = |ms: i64| zone.text(ms).unwrap_or_else(|| ms.to_string());
     // A query goes from the newest file back.
     for file in files.iter().rev().filter(|file| !file.is_empty()) {
+        if interrupt::asked() {
+            break;
+        }
         let walk = index.walk_key(file, topic, key, &log, args.all)?;
         slots.push(json!({
             "file": name(&walk.path), "slot": walk.slot, "head": walk.head, "walked": walk.walked,
@@ -271,6 +274,7 @@ fn walk_key(
         count(collisions, "collision"),
         count(files.len() as u64, "file")
     ));
+    interrupt::check(&format!("{} were walked", count(windows.len() as u64, "file")))?;
     if hits > 0 {
         return Ok(());
     }

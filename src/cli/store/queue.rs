@@ -3,12 +3,13 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::commit_log::Bound;
 use super::rows::{Meter, Rows};
 use super::{Place, count, int, interrupt, path};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
-use crate::inspect::{Check, EntryRow, Log, Queue, QueueKind, QueueStep, TagsCode};
+use crate::inspect::{Check, EntryRow, Log, Point, Queue, QueueKind, QueueStep, TagsCode};
 use crate::protocol::properties::names;
 
 /// `rmq store consumequeue`
@@ -22,9 +23,9 @@ pub struct QueueArgs {
     /// Queue number [default: all queues of the topic]
     #[arg(value_name = "QUEUE")]
     queue: Option<i32>,
-    /// Begin at this queue offset
-    #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
-    from: u64,
+    /// Begin at a queue offset or a store time; a bare number is an offset, @MS an epoch time
+    #[arg(long, value_name = "OFFSET|TIME", allow_hyphen_values = true)]
+    from: Option<Bound>,
     /// End after so many entries of each queue
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -79,9 +80,15 @@ pub fn run(session: &Session, args: &QueueArgs) -> Result<(), Failure> {
     let meter = Meter::new(session, "queues", total);
     let mut rows = Rows::new(session, "ConsumeQueueEntryList", COLUMNS, meter)?;
     let mut seen = Seen::default();
+    let from = args.from.as_ref().map(|from| from.point(session)).transpose()?;
     for queue in &queues {
         seen.queues += 1;
-        list(args, queue, &log, &mut rows, &mut seen)?;
+        let from = match from.flatten() {
+            Some(Point::Offset(offset)) => queue.index_of(offset),
+            Some(Point::Time(ms)) => queue.index_at(ms, &log),
+            None => 0,
+        };
+        list(args, queue, from, &log, &mut rows, &mut seen)?;
         if interrupt::asked() {
             break;
         }
@@ -122,12 +129,12 @@ pub fn run(session: &Session, args: &QueueArgs) -> Result<(), Failure> {
 fn list(
     args: &QueueArgs,
     queue: &Queue,
+    from: u64,
     log: &Log,
     rows: &mut Rows<'_>,
     seen: &mut Seen,
 ) -> Result<(), Failure> {
     let mut left = args.limit.unwrap_or(u64::MAX);
-    let from = queue.index_of(args.from);
     for step in queue.walk(from, Some(log), log.end()) {
         if left == 0 {
             break;

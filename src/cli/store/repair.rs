@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::rows::Meter;
-use super::{Place, count, holder, interrupt};
+use super::{Place, count, holder, interrupt, not_inside};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, Listing, col, printable, wide};
 use crate::cli::session::Session;
@@ -92,6 +92,7 @@ fn make_plan(session: &Session, args: &RepairArgs, store: &Store, file: &Path) -
     } else {
         Choice::KeepBehindDamage
     };
+    not_inside(store.root(), file, "the plan")?;
     if file.exists() {
         return Err(
             Failure::new(exit::PRECONDITION, format!("{} exists already", file.display()))

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::rows::{Meter, Rows};
-use super::{Place, count, holder, int, path};
+use super::{Place, count, holder, int, interrupt, is_inside, not_inside, path};
 use crate::cli::context;
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
@@ -44,15 +44,9 @@ impl VerifyArgs {
         let Some(path) = &self.state else {
             let hash = crc32fast::hash(root.as_os_str().as_encoded_bytes());
             let path = context::state_dir().map(|dir| dir.join(format!("verify-{hash:08x}.jsonl")));
-            return Ok(path.filter(|path| !path.starts_with(&root)));
+            return Ok(path.filter(|path| !is_inside(&root, path)));
         };
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = dir.unwrap_or(Path::new("."));
-        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        if dir.starts_with(&root) {
-            let text = format!("{} lies in the store, where nothing is written", path.display());
-            return Err(Failure::usage(text));
-        }
+        not_inside(&root, path, "--state")?;
         Ok(Some(path.clone()))
     }
 }
@@ -87,7 +81,7 @@ pub fn quietly(store: &Store, depth: Depth, found: &mut dyn FnMut(Finding)) -> R
         found(finding);
         ControlFlow::Continue(())
     };
-    Ok(verify(store, Options::from(depth), &mut each, &mut |_| {})?)
+    Ok(verify(store, Options::from(depth), &mut each, &mut |_| true)?)
 }
 
 /// Runs `rmq store verify`.
@@ -126,6 +120,7 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
                 worst = Some((finding.severity, format!("{}: {}", finding.subject, finding.what)));
             }
             match rows.borrow_mut().push(row(&finding)) {
+                Ok(()) if interrupt::asked() => ControlFlow::Break(()),
                 Ok(()) => ControlFlow::Continue(()),
                 Err(failure) => {
                     failed.borrow_mut().get_or_insert(failure);
@@ -138,7 +133,9 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
             rows.meter.pass(progress.pass, progress.total);
             if let Err(failure) = rows.at(progress.done) {
                 failed.borrow_mut().get_or_insert(failure);
+                return false;
             }
+            !interrupt::asked()
         },
     )?;
     if let Some(failure) = failed.into_inner() {
@@ -153,6 +150,7 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
     }
     let summary = json!({
         "depth": depth.name(),
+        "complete": !report.stopped,
         "resumed_at": report.resumed_at,
         "records": report.records,
         "log_bytes": report.bytes,
@@ -175,6 +173,14 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
     );
     rows.into_inner()
         .finish(&summary.as_object().cloned().unwrap_or_default(), &note)?;
+    if report.stopped {
+        let reached = format!("{} of the log were read", count(report.bytes, "byte"));
+        let failure = interrupt::failure(&reached);
+        return Err(match state {
+            Some(_) => failure.because("--resume goes on from there."),
+            None => failure,
+        });
+    }
     let exit = match (report.errors, report.warnings) {
         (0, 0) => return Ok(()),
         (0, _) => exit::WARNINGS,

@@ -160,21 +160,25 @@ impl Work<'_> {
         if let Some(shape) = index {
             (config.max_hash_slot_num, config.max_index_num) = (shape.slots, shape.items);
         }
-        let made = make(
+        let known = self.store.queues()?;
+        let kind_of = |queue: &QueueStep| {
+            known
+                .iter()
+                .find(|(name, _)| name.topic == queue.topic && name.queue_id == queue.queue_id)
+                .map(|(_, kind)| *kind)
+        };
+        let (made, emptied) = make(
             &log,
             &self.root,
             &config,
             self.target.batch_segment,
             queues,
+            |queue| kind_of(queue) != Some(QueueKind::Batch),
             index.is_some(),
             progress,
         )?;
-        let known = self.store.queues()?;
         for queue in queues {
-            let kind = known
-                .iter()
-                .find(|(name, _)| name.topic == queue.topic && name.queue_id == queue.queue_id)
-                .map(|(_, kind)| *kind);
+            let kind = kind_of(queue);
             for (parent, of) in [
                 ("consumequeue", QueueKind::Simple),
                 ("batchconsumequeue", QueueKind::Batch),
@@ -185,8 +189,7 @@ impl Work<'_> {
                         .join(queue.queue_id.to_string())
                 };
                 let (old, new) = (place(&self.root), place(&staging));
-                // A queue of which the log has nothing keeps its numbers, in the files that it has; the next start
-                // of a broker cuts off what is beyond the log.
+                // A batch queue of which the log has nothing stays as it is: blanks cannot keep its numbers.
                 if new.exists() && kind.is_none_or(|kind| kind == of) {
                     if old.exists() {
                         self.kept.keep(&self.root, &old)?;
@@ -205,10 +208,15 @@ impl Work<'_> {
             }
             self.indexed_ms = made.indexed_ms;
         }
-        let entries: i64 = made.queues.iter().map(|(_, max)| *max).sum();
+        let full = made.queues.len().saturating_sub(emptied);
         Ok(format!(
-            "{} queues up to {entries} offsets in all{}",
-            made.queues.len(),
+            "{full} queues with {} entries{}{}",
+            made.entries,
+            if emptied > 0 {
+                format!(", {emptied} without any that keep their numbers")
+            } else {
+                String::new()
+            },
             if index.is_some() {
                 format!(", {} index files", made.index_files)
             } else {
@@ -252,16 +260,19 @@ impl Work<'_> {
     }
 }
 
-/// Makes queues and index in `config`'s directory.
+/// Makes queues and index in `config`'s directory. Of a queue that the log has nothing of, the number is kept where
+/// `keeps` says so; the second value counts those.
+#[allow(clippy::too_many_arguments, reason = "called once, with what a step has")]
 fn make(
     log: &Log,
     root: &Path,
     config: &StoreConfig,
     batch_segment: u64,
     queues: &[QueueStep],
+    keeps: impl Fn(&QueueStep) -> bool,
     index: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Made, Error> {
+) -> Result<(Made, usize), Error> {
     let wanted: HashSet<QueueName> = queues
         .iter()
         .map(|queue| QueueName {
@@ -293,7 +304,15 @@ fn make(
         rebuild.add(&view, parts)?;
         rebuild.add_light(&view)?;
     }
-    Ok(rebuild.finish()?)
+    let mut emptied = 0;
+    for queue in queues.iter().filter(|queue| keeps(queue)) {
+        let name = QueueName {
+            topic: queue.topic.clone(),
+            queue_id: queue.queue_id,
+        };
+        emptied += usize::from(rebuild.keep_number(&name, queue.max_offset)?);
+    }
+    Ok((rebuild.finish()?, emptied))
 }
 
 /// Copies the end of a file, without the zeros at its end. Returns how many bytes.

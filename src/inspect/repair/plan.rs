@@ -108,26 +108,12 @@ pub fn plan(
     }
     let info = info(store)?;
     let mut found = Found::default();
-    // Findings and progress come from two callbacks.
-    let is_stopped = std::cell::Cell::new(false);
-    let report = verify(
-        store,
-        Options::from(Depth::Full),
-        &mut |finding| {
-            found.add(finding);
-            if is_stopped.get() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        },
-        &mut |at| {
-            if !progress(at) {
-                is_stopped.set(true);
-            }
-        },
-    )?;
-    if is_stopped.get() || report.stopped {
+    let mut each = |finding| {
+        found.add(finding);
+        ControlFlow::Continue(())
+    };
+    let report = verify(store, Options::from(Depth::Full), &mut each, progress)?;
+    if report.stopped {
         return Ok(None);
     }
     let log = store.log()?;

@@ -81,7 +81,7 @@ pub(super) fn check(pass: &mut Pass<'_>, index: &Index) -> Result<Runs, Stop> {
             runs.list.extend(scan.runs);
         }
     }
-    pass.at("index", total, total);
+    pass.at("index", total, total)?;
     Ok(runs)
 }
 
@@ -119,13 +119,19 @@ fn scan_all(pass: &mut Pass<'_>, index: &Index, total: u64) -> Result<BTreeMap<u
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         while threads.iter().any(|thread| !thread.is_finished()) {
             std::thread::park_timeout(TICK);
-            progress(Progress {
+            let goes_on = progress(Progress {
                 pass: "index",
                 done: done.load(Ordering::Relaxed).min(total),
                 total,
             });
+            if !goes_on {
+                cancelled.store(true, Ordering::Relaxed);
+            }
         }
     });
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(Stop::Asked);
+    }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results
         .into_iter()

@@ -116,7 +116,7 @@ pub(super) fn check(pass: &mut Pass<'_>, log: &Log, index: &Index, runs: &Runs) 
     gathered?;
     pass.report.records = merged.records;
     pass.report.bytes = total;
-    pass.at("commit log", total, total);
+    pass.at("commit log", total, total)?;
     let mut open: Vec<(QueueName, Run)> = std::mem::take(&mut merged.open).into_iter().collect();
     open.sort_by_key(|(_, run)| run.at);
     for (name, run) in open {
@@ -157,17 +157,17 @@ impl Gather<'_, '_, '_> {
             match teller.recv_timeout(TICK) {
                 Ok(Event::Done(done)) => return self.done(piece, *done, block),
                 Ok(event) => self.event(event, &mut block)?,
-                Err(RecvTimeoutError::Timeout) => self.tick(),
+                Err(RecvTimeoutError::Timeout) => self.tick()?,
                 // It was given up; whoever did that has the reason.
                 Err(RecvTimeoutError::Disconnected) => return Err(Stop::Asked),
             }
         }
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Result<(), Stop> {
         let done = self.context.done.load(Ordering::Relaxed).min(self.total);
         self.pass.report.bytes = done;
-        self.pass.at("commit log", done, self.total);
+        self.pass.at("commit log", done, self.total)
     }
 
     fn event(&mut self, event: Event, block: &mut Block) -> Result<(), Stop> {
@@ -238,7 +238,7 @@ impl Gather<'_, '_, '_> {
                 self.context.log,
             )?;
         }
-        self.tick();
+        self.tick()?;
         Ok(())
     }
 }
