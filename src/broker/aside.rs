@@ -17,12 +17,15 @@ use crate::store::{Got, MessageFilter, MessageStore, touch};
 const READS: usize = 8;
 /// Searches and look-ups at a time.
 const LOOKUPS: usize = 4;
+/// Reads for pulls with costly filters at a time: they take the processor, not the disk.
+const COSTLY: usize = 2;
 
 /// Permits for work aside.
 #[derive(Debug)]
 pub(super) struct Aside {
     reads: Arc<Semaphore>,
     lookups: Arc<Semaphore>,
+    costly: Arc<Semaphore>,
 }
 
 impl Default for Aside {
@@ -30,6 +33,7 @@ impl Default for Aside {
         Self {
             reads: Arc::new(Semaphore::new(READS)),
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
+            costly: Arc::new(Semaphore::new(COSTLY)),
         }
     }
 }
@@ -78,15 +82,18 @@ impl<F: MessageFilter> Read<F> {
 }
 
 impl Broker {
-    /// Reads a queue: at once what is in memory, aside what is not.
+    /// Reads a queue: at once what is in memory, aside what is not or takes long to filter.
     pub(super) async fn read_queue<F>(&self, read: Read<F>) -> Result<Got, Refusal>
     where
         F: MessageFilter + Send + 'static,
     {
+        let store = Arc::clone(&self.store);
+        if read.filter.is_costly() {
+            return run(&self.aside.costly, move || read.aside(&store)).await;
+        }
         if let Some(got) = read.in_memory(&self.store) {
             return Ok(got);
         }
-        let store = Arc::clone(&self.store);
         run(&self.aside.reads, move || read.aside(&store)).await
     }
 

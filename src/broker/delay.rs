@@ -455,7 +455,7 @@ impl Broker {
         message: &crate::protocol::message::NewMessage,
     ) -> Result<Appended, Undelivered> {
         let started = Instant::now();
-        let appended = self.store.append(message).map_err(|e| match e {
+        let appended = self.store.append_again(message).map_err(|e| match e {
             AppendError::Illegal(_) => Undelivered::Bad("it is too long to be stored"),
             e => Undelivered::Refused(e),
         })?;

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_one_clients_until_its_lease_ends() {
+    fn k37_a_lock_is_one_clients_until_its_lease_ends() {
         let (locks, start) = (QueueLocks::default(), Instant::now());
         let at = |s| start + Duration::from_secs(s);
         assert_eq!(locks.lock("g", "a", [queue(0), queue(1)].into(), at(0)).len(), 2);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_unlocks() {
+    fn k37_only_the_owner_unlocks() {
         let (locks, now) = (QueueLocks::default(), Instant::now());
         locks.lock("g", "a", [queue(0)].into(), now);
         locks.unlock("g", "b", &[queue(0)].into());

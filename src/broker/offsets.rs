@@ -411,7 +411,7 @@ mod tests {
 
     /// K15, K25
     #[test]
-    fn offsets_are_cut_to_their_queue_and_losses_counted_by_group() {
+    fn k25_offsets_are_cut_to_their_queue_and_losses_counted_by_group() {
         let dir = tempfile::tempdir().unwrap();
         let offsets = Offsets::load(dir.path().join("consumerOffset.json")).unwrap();
         for (group, queue_id, offset) in [("g", 0, 30), ("g", 1, 5), ("h", 0, 12)] {

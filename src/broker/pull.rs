@@ -109,6 +109,10 @@ impl MessageFilter for Chosen {
     fn passes_record(&self, record: &[u8]) -> bool {
         self.0.filter.passes_record(record)
     }
+
+    fn is_costly(&self) -> bool {
+        self.0.filter.is_costly()
+    }
 }
 
 /// What the checks found.

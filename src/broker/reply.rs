@@ -11,6 +11,7 @@ use super::{Broker, now_ms};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::NewMessage;
 use crate::protocol::message_id::offset_id;
+use crate::protocol::model::SysFlag;
 use crate::protocol::properties::{self, Properties, names};
 use crate::protocol::requests::{
     PushReplyMessageToClient, SendMessage, SendMessageReply, SendReplyMessage, SendReplyMessageV2,
@@ -97,7 +98,8 @@ impl Broker {
             topic: topic.topic_name.clone(),
             queue_id: answer.queue_id,
             flag: header.flag,
-            sys_flag: header.sys_flag,
+            // With any of these it would not come into its queue.
+            sys_flag: SysFlag(header.sys_flag.0 & !(SysFlag::TRANSACTION_MASK | SysFlag::INNER_BATCH)),
             born_timestamp: header.born_timestamp,
             born_host: peer.remote(),
             store_host: self.store_host,

@@ -233,7 +233,7 @@ impl Broker {
             queue_id: stored_in,
             flag: header.flag,
             sys_flag: SysFlag(
-                header.sys_flag.0 & !SysFlag::TRANSACTION_PREPARED
+                header.sys_flag.0 & !(SysFlag::TRANSACTION_PREPARED | SysFlag::INNER_BATCH)
                     | if multi_tag { SysFlag::MULTI_TAGS } else { 0 },
             ),
             born_timestamp: header.born_timestamp,

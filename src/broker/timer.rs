@@ -8,7 +8,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,6 +68,8 @@ pub(super) struct Timer {
     dirty: Notify,
     queue_offset: AtomicI64,
     read_ms: AtomicI64,
+    /// The earliest time of anything that is not delivered; the greatest number when nothing waits.
+    next_due_ms: AtomicI64,
     enqueued: Rate,
     dequeued: Rate,
     /// Units and entries without the message that they stand for.
@@ -101,6 +106,8 @@ struct Core {
     unconfirmed: bool,
     /// The last write of the log failed.
     log_failed: bool,
+    /// The slot of the first message that the store refused and that waits for another try.
+    put_off_ms: Option<i64>,
     cleaned: Instant,
 }
 
@@ -167,9 +174,30 @@ impl Timer {
         ms - ms.rem_euclid(self.precision_ms)
     }
 
+    /// The time before which everything that went into the wheel was delivered; `now` at most.
+    pub(super) fn delivered_to(&self, now: i64) -> i64 {
+        self.next_due_ms.load(Acquire).min(now)
+    }
+
+    /// Notes the earliest time of what is still to be delivered.
+    fn note_next_due(&self, core: &mut Core) {
+        let first_open = core.open.iter().find(|(_, open)| open.pending > 0);
+        // One that was refused has a later time in the heap than it asked for.
+        core.put_off_ms = core
+            .put_off_ms
+            .filter(|slot| first_open.is_some_and(|(first, _)| first <= slot));
+        let next = [
+            core.heap.peek().map(|Reverse(due)| due.at),
+            core.put_off_ms,
+            self.wheel().next(core.read_to).map(|(time, _)| time),
+        ];
+        let next = next.into_iter().flatten().min().unwrap_or(i64::MAX);
+        self.next_due_ms.store(next, Release);
+    }
+
     /// The next message of the timer topic that goes into the wheel.
     pub(super) fn next_offset(&self) -> i64 {
-        self.queue_offset.load(Relaxed)
+        self.queue_offset.load(Acquire)
     }
 
     /// True when the slot of a time takes no more, or shall take fewer: from `limit` messages on some are refused,
@@ -310,7 +338,7 @@ impl Broker {
                 before = core.last_now,
                 "the clock was set back; the timer's slots are arranged anew"
             );
-            if let Err(e) = timer.restart(core, now) {
+            if let Err(e) = timer.restart(core, &config, now) {
                 tracing::error!(error = %e, "the timer's slots could not be arranged anew");
             }
         }
@@ -324,6 +352,7 @@ impl Broker {
             self.read_slots(timer, core, &mut round);
         }
         timer.close_slots(core, now_ms());
+        timer.note_next_due(core);
         if !config.timer_stop_dequeue
             && let Some(Reverse(next)) = core.heap.peek()
         {
@@ -360,6 +389,7 @@ impl Broker {
                 }
                 Err(Undelivered::Refused(e)) => {
                     tracing::debug!(error = %e, "delivery of a timer message is put off");
+                    core.put_off_ms = core.put_off_ms.into_iter().chain([due.slot]).min();
                     core.heap.push(Reverse(Due {
                         at: now + RETRY_MS,
                         ..due
@@ -444,7 +474,7 @@ impl Broker {
             self.enqueue_one(timer, core, entry, &view, &timed, round);
         }
         core.queue_offset = core.queue_offset.max(found.next_offset);
-        timer.queue_offset.store(core.queue_offset, Relaxed);
+        timer.queue_offset.store(core.queue_offset, Release);
         round.seen = core.queue_offset;
         if dangling + bad > 0 {
             timer.dangling.fetch_add(dangling, Relaxed);
@@ -510,6 +540,8 @@ impl Broker {
             topic_hash: java_hash(&timed.topic),
             reserved: 0,
         });
+        // Before anybody may take it for seen, see queue_offset.
+        timer.next_due_ms.fetch_min(slot, Release);
         timer.wheel().put(slot, position, if is_recall { -1 } else { 1 });
         timer.metrics.add(&timed.topic, if is_recall { -1 } else { 1 });
         core.newest = Some((entry.offset, entry.size));

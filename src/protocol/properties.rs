@@ -195,6 +195,15 @@ pub fn append(text: &mut String, name: &str, value: &str) {
     text.push(VALUE_END);
 }
 
+/// Replaces an entry if there is room for it within `most` bytes; else no entry of the name is left. For notes that a
+/// message can do without: a broker's own must not make one too long to be stored.
+pub fn note(text: &mut String, name: &str, value: &str, most: usize) {
+    remove(text, name);
+    if text.len() + name.len() + value.len() + 3 <= most {
+        append(text, name, value);
+    }
+}
+
 /// Appends all entries of another text form, as a batch's own properties are to each of its items.
 pub fn append_all(text: &mut String, more: &str) {
     if !more.is_empty() {

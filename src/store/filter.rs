@@ -9,6 +9,11 @@ pub trait MessageFilter {
     fn passes_record(&self, _record: &[u8]) -> bool {
         true
     }
+
+    /// True when asking takes so long that it is not done on a thread that serves sockets.
+    fn is_costly(&self) -> bool {
+        false
+    }
 }
 
 /// A choice by the tag code alone.

@@ -132,7 +132,15 @@ impl MessageStore {
 
     /// Appends one record. Does not block on the disk.
     pub fn append(&self, message: &NewMessage) -> Result<Appended, AppendError> {
-        let measured = self.measure(message)?;
+        let most = self.shared.config.load().max_message_size;
+        let measured = measure(message, most)?;
+        self.append_run(std::slice::from_ref(message), &[measured], |_| ())
+    }
+
+    /// Appends a message that is in the store already, at another place: it was accepted once, so `maxMessageSize` may
+    /// have become smaller since.
+    pub fn append_again(&self, message: &NewMessage) -> Result<Appended, AppendError> {
+        let measured = measure(message, usize::MAX)?;
         self.append_run(std::slice::from_ref(message), &[measured], |_| ())
     }
 
@@ -143,43 +151,16 @@ impl MessageStore {
             return Err(AppendError::Illegal("empty batch".into()));
         };
         let mut measured = Vec::with_capacity(messages.len());
+        let most = self.shared.config.load().max_message_size;
         for message in messages {
             if message.topic != first.topic || message.queue_id != first.queue_id {
                 return Err(AppendError::Illegal("a batch has one topic and queue".into()));
             }
-            measured.push(self.measure(message)?);
+            measured.push(measure(message, most)?);
         }
         let mut offsets = Vec::with_capacity(messages.len());
         let appended = self.append_run(messages, &measured, |at| offsets.push(at))?;
         Ok((appended, offsets))
-    }
-
-    /// Checks a message against the limits; all of it that need not happen under the lock.
-    fn measure(&self, message: &NewMessage) -> Result<Measured, AppendError> {
-        let config = self.shared.config.load();
-        let most = config.max_message_size;
-        if message.body.len() > most {
-            let len = message.body.len();
-            return Err(AppendError::Illegal(format!(
-                "message body size {len} over limit {most} (maxMessageSize)"
-            )));
-        }
-        if !build::is_file_name(&message.topic) || message.queue_id < 0 {
-            let (topic, queue_id) = (&message.topic, message.queue_id);
-            return Err(AppendError::Illegal(format!(
-                "no queue can be {topic:?}@{queue_id}"
-            )));
-        }
-        let measured = message
-            .measure()
-            .map_err(|e| AppendError::Illegal(e.to_string()))?;
-        if measured.len > most.saturating_add(RECORD_OVERHEAD) {
-            let len = measured.len;
-            return Err(AppendError::Illegal(format!(
-                "message of {len} bytes is too long"
-            )));
-        }
-        Ok(measured)
     }
 
     fn append_run(
@@ -528,6 +509,32 @@ impl Drop for MessageStore {
     fn drop(&mut self) {
         self.stop_threads();
     }
+}
+
+/// Checks a message against the limits, `most` bytes of body among them; all of it that need not happen under the lock.
+fn measure(message: &NewMessage, most: usize) -> Result<Measured, AppendError> {
+    if message.body.len() > most {
+        let len = message.body.len();
+        return Err(AppendError::Illegal(format!(
+            "message body size {len} over limit {most} (maxMessageSize)"
+        )));
+    }
+    if !build::is_file_name(&message.topic) || message.queue_id < 0 {
+        let (topic, queue_id) = (&message.topic, message.queue_id);
+        return Err(AppendError::Illegal(format!(
+            "no queue can be {topic:?}@{queue_id}"
+        )));
+    }
+    let measured = message
+        .measure()
+        .map_err(|e| AppendError::Illegal(e.to_string()))?;
+    if measured.len > most.saturating_add(RECORD_OVERHEAD) {
+        let len = measured.len;
+        return Err(AppendError::Illegal(format!(
+            "message of {len} bytes is too long"
+        )));
+    }
+    Ok(measured)
 }
 
 #[cfg(test)]

@@ -23,19 +23,60 @@ struct Failed;
 
 type Outcome<T> = Result<Option<T>, Failed>;
 
+/// The properties of one message.
+#[derive(Debug)]
+struct Values<'a> {
+    text: Properties<'a>,
+    /// By name, those of one name in their order.
+    by_name: Option<Vec<(&'a [u8], &'a [u8])>>,
+}
+
+impl<'a> Values<'a> {
+    /// Looked for in the text each time.
+    fn of(text: Properties<'a>) -> Self {
+        Self { text, by_name: None }
+    }
+
+    /// Sorted once.
+    fn sorted(text: Properties<'a>) -> Self {
+        let mut by_name: Vec<_> = text.iter_bytes().collect();
+        by_name.sort_by_key(|(name, _)| *name);
+        let by_name = Some(by_name);
+        Self { text, by_name }
+    }
+
+    /// The value of a property; the last of a name counts, one that is not UTF-8 is none.
+    fn get(&self, name: &str) -> Option<&'a str> {
+        let name = name.as_bytes();
+        let found = match &self.by_name {
+            Some(sorted) => {
+                let behind = sorted.partition_point(|(n, _)| *n <= name);
+                sorted[..behind].last().filter(|(n, _)| *n == name).copied()
+            }
+            None => self.text.iter_bytes().filter(|(n, _)| *n == name).last(),
+        };
+        found.and_then(|(_, value)| std::str::from_utf8(value).ok())
+    }
+}
+
 impl Expr {
     /// True when the properties satisfy the selector; unknown and failed are no.
     pub fn matches(&self, properties: Properties<'_>) -> bool {
-        self.truth(properties) == Ok(Some(true))
+        self.truth(&Values::of(properties)) == Ok(Some(true))
+    }
+
+    /// The same, for a selector that names many properties.
+    pub fn matches_sorted(&self, properties: Properties<'_>) -> bool {
+        self.truth(&Values::sorted(properties)) == Ok(Some(true))
     }
 
     /// A condition's value; `None` is unknown.
-    fn truth(&self, of: Properties<'_>) -> Outcome<bool> {
+    fn truth(&self, of: &Values<'_>) -> Outcome<bool> {
         match self {
             Self::Truth(value) => Ok(*value),
             Self::Not(inner) => Ok(inner.truth(of)?.map(|value| !value)),
             // A property is a text and never a boolean.
-            Self::AsTruth(name) => Ok(property(of, name).map(|_| false)),
+            Self::AsTruth(name) => Ok(of.get(name).map(|_| false)),
             Self::And(parts) => all(parts, of, false),
             Self::Or(parts) => all(parts, of, true),
             Self::Equal(sides) => equal(sides.0.value(of)?, sides.1.value(of)?),
@@ -78,7 +119,7 @@ impl Expr {
                 not,
                 texts,
             } => {
-                let value = property(of, name);
+                let value = of.get(name);
                 Ok(value.map(|value| texts.iter().any(|text| **text == *value) != *not))
             }
             // The parser makes no condition of these.
@@ -86,13 +127,13 @@ impl Expr {
         }
     }
 
-    fn value<'a>(&'a self, of: Properties<'a>) -> Outcome<Value<'a>> {
+    fn value<'a>(&'a self, of: &Values<'a>) -> Outcome<Value<'a>> {
         Ok(match self {
             Self::Literal(Literal::Int(n)) => Some(Value::Int(*n)),
             Self::Literal(Literal::Long(n)) => Some(Value::Long(*n)),
             Self::Literal(Literal::Double(n)) => Some(Value::Double(*n)),
             Self::Literal(Literal::Text(text)) => Some(Value::Text(text)),
-            Self::Property(name) => property(of, name).map(Value::Text),
+            Self::Property(name) => of.get(name).map(Value::Text),
             Self::Negate(inner) => match inner.value(of)? {
                 Some(Value::Int(n)) => Some(Value::Int(n.wrapping_neg())),
                 Some(Value::Long(n)) => Some(Value::Long(n.wrapping_neg())),
@@ -104,16 +145,8 @@ impl Expr {
     }
 }
 
-/// The value of a property; the last of a name counts, one that is not UTF-8 is none.
-fn property<'a>(of: Properties<'a>, name: &str) -> Option<&'a str> {
-    let entries = of.iter_bytes().filter(|(n, _)| *n == name.as_bytes());
-    entries
-        .last()
-        .and_then(|(_, value)| std::str::from_utf8(value).ok())
-}
-
 /// Each part in turn until one is `ends`; unknown when one is unknown and none ends it.
-fn all(parts: &[Expr], of: Properties<'_>, ends: bool) -> Outcome<bool> {
+fn all(parts: &[Expr], of: &Values<'_>, ends: bool) -> Outcome<bool> {
     let mut known = true;
     for part in parts {
         match part.truth(of)? {
@@ -201,9 +234,13 @@ mod tests {
         for (name, value) in entries {
             crate::protocol::properties::append(&mut text, name, value);
         }
-        Expr::parse(selector)
-            .expect(selector)
-            .truth(Properties::from(text.as_str()))
+        let (expr, text) = (
+            Expr::parse(selector).expect(selector),
+            Properties::from(text.as_str()),
+        );
+        let found = expr.truth(&Values::of(text));
+        assert_eq!(expr.truth(&Values::sorted(text)), found, "{selector}");
+        found
     }
 
     const YES: Outcome<bool> = Ok(Some(true));
@@ -253,6 +290,18 @@ mod tests {
             FAILED
         );
         assert_eq!(outcome(between, &[("a", "3.14"), ("up", "3"), ("low", "4")]), YES);
+    }
+
+    #[test]
+    fn the_last_property_of_a_name_counts_sorted_or_not() {
+        let text = "b\u{1}1\u{2}a\u{1}2\u{2}ab\u{1}3\u{2}a\u{1}4\u{2}";
+        for values in [
+            Values::of(Properties::from(text)),
+            Values::sorted(Properties::from(text)),
+        ] {
+            let found = ["a", "ab", "b", "", "c", "aa"].map(|name| values.get(name));
+            assert_eq!(found, [Some("4"), Some("3"), Some("1"), None, None, None]);
+        }
     }
 
     #[test]

@@ -14,6 +14,10 @@ mod saved;
 pub use parse::{Expr, SyntaxError};
 pub use saved::SavedFilters;
 
+/// Selectors of more bytes are evaluated aside: one of 64 KiB has thousands of conditions, and a read looks at hundreds
+/// of messages.
+const LONG: usize = 256;
+
 /// What a subscription lets through.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
@@ -23,7 +27,12 @@ pub enum Filter {
     /// themselves.
     Codes(Box<[i64]>),
     /// Messages whose properties satisfy a selector.
-    Sql(Box<Expr>),
+    Sql {
+        /// The selector.
+        selector: Box<Expr>,
+        /// It may ask for so much that it is evaluated aside from the threads that serve sockets.
+        long: bool,
+    },
     /// None: the selector cannot be read.
     Broken(SyntaxError),
     /// None: the kind of expression is not known.
@@ -41,7 +50,10 @@ impl Filter {
                 return Self::Unknown;
             }
             return match Expr::parse(&subscription.sub_string) {
-                Ok(expr) => Self::Sql(expr.into()),
+                Ok(expr) => Self::Sql {
+                    selector: expr.into(),
+                    long: subscription.sub_string.len() > LONG,
+                },
                 Err(e) => Self::Broken(e),
             };
         }
@@ -60,7 +72,7 @@ impl Filter {
         match self {
             Self::Broken(e) => Some(format!("Invalid MessageSelector. {e}")),
             Self::Unknown => Some("the expression type is not known".into()),
-            Self::All | Self::Codes(_) | Self::Sql(_) => None,
+            Self::All | Self::Codes(_) | Self::Sql { .. } => None,
         }
     }
 }
@@ -69,7 +81,7 @@ impl MessageFilter for Filter {
     /// True when messages of this tag code may be wanted. Only the low 32 bits count, as in Java.
     fn passes_code(&self, code: i64) -> bool {
         match self {
-            Self::All | Self::Sql(_) => true,
+            Self::All | Self::Sql { .. } => true,
             Self::Codes(codes) => codes.contains(&i64::from(code as i32)),
             Self::Broken(_) | Self::Unknown => false,
         }
@@ -78,9 +90,20 @@ impl MessageFilter for Filter {
     fn passes_record(&self, record: &[u8]) -> bool {
         match self {
             Self::All | Self::Codes(_) => true,
-            Self::Sql(expr) => MessageView::parse(record).is_ok_and(|view| expr.matches(view.properties())),
+            Self::Sql { selector, long } => MessageView::parse(record).is_ok_and(|view| {
+                let properties = view.properties();
+                if *long {
+                    selector.matches_sorted(properties)
+                } else {
+                    selector.matches(properties)
+                }
+            }),
             Self::Broken(_) | Self::Unknown => false,
         }
+    }
+
+    fn is_costly(&self) -> bool {
+        matches!(self, Self::Sql { long: true, .. })
     }
 }
 

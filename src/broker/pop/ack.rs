@@ -13,6 +13,10 @@ use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 use crate::store::Appended;
 
+/// Longest bit set of one entry, as text: a checkpoint's messages lie closer together.
+const LONGEST_BITS: usize = 64 * 1024;
+/// Entries of a batch between two looks at what else the thread has to do.
+const TURN: usize = 32;
 /// Most messages that one entry of a batch may acknowledge; a checkpoint has 32.
 const MOST_OF_ONE: usize = 1024;
 
@@ -62,7 +66,10 @@ pub async fn batch_ack(
     };
     let mut last = None;
     let mut refused = None;
-    for one in &request.acks {
+    for (n, one) in request.acks.iter().enumerate() {
+        if n > 0 && n.is_multiple_of(TURN) {
+            tokio::task::yield_now().await;
+        }
         match broker.ack_one_of_batch(peer, one, request.broker_name.as_deref()) {
             Ok(appended) => last = appended.or(last),
             Err(refusal) => {
@@ -172,6 +179,10 @@ impl Broker {
         let (group, queue_id) = (one.consumer_group.as_str(), one.queue_id);
         let topic = kind.topic(&one.topic, group);
         self.check_ack(peer, &topic, group, queue_id)?;
+        if one.bit_set.len() > LONGEST_BITS {
+            let len = one.bit_set.len();
+            return Err(bad(format!("a bit set of {len} characters is too long")));
+        }
         let bits = base64(&one.bit_set).ok_or_else(|| bad("the bit set is not Base64".into()))?;
         let (min, max) = self.range(&topic, queue_id);
         let offsets: Vec<i64> = set_bits(&bits)

@@ -17,7 +17,7 @@ use crate::broker::groups::is_system_group;
 use crate::broker::put::{self, PutError};
 use crate::broker::topics::TIMER_TOPIC;
 use crate::broker::{Broker, now_ms};
-use crate::protocol::message::MessageView;
+use crate::protocol::message::{MAX_PROPERTIES, MessageView};
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 use crate::protocol::properties::{self, names};
 use crate::store::{AppendError, Appended, GetStatus, Got};
@@ -47,6 +47,57 @@ struct HeldCheckpoint {
     key: Key,
     due_ms: i64,
     pause_ms: i64,
+}
+
+/// How far the timer is, through which checkpoints and acknowledgements come.
+#[derive(Debug, Clone, Copy)]
+struct TimerLook {
+    /// Offset in its topic up to which it has taken messages.
+    seen: i64,
+    /// Offset behind the last message of its topic.
+    end: i64,
+    /// Of what it has taken, everything before this time was delivered.
+    delivered_ms: i64,
+    now_ms: i64,
+}
+
+/// Whether the times in a revive queue can be relied on: while the timer catches up, after a start or a pause, it
+/// delivers what is overdue as it finds it, and an acknowledgement may come long after its time.
+#[derive(Debug, Default)]
+struct Order {
+    /// Before this offset of the revive queue, times may be in any order.
+    disordered_to: i64,
+    /// An end of the timer's topic that it has not reached yet, and when that was the end.
+    mark: Option<(i64, i64)>,
+    /// It was late when it was looked at last.
+    is_late: bool,
+    /// The timer was looked at before.
+    is_begun: bool,
+}
+
+impl Order {
+    fn look(&mut self, timer: &TimerLook, end: impl FnOnce() -> i64) {
+        if !self.is_begun {
+            // What an earlier run has left is late from the first.
+            self.mark = Some((timer.end, i64::MIN));
+            self.is_begun = true;
+        }
+        self.mark = match self.mark.filter(|(end, _)| timer.seen < *end) {
+            None if timer.seen < timer.end => Some((timer.end, timer.now_ms)),
+            mark => mark,
+        };
+        let oldest = timer.now_ms - GRACE_MS;
+        let is_late = timer.delivered_ms < oldest || self.mark.is_some_and(|(_, since)| since < oldest);
+        if is_late || self.is_late {
+            self.disordered_to = end();
+        }
+        self.is_late = is_late;
+    }
+
+    /// True when all before `next` is read and the times behind it are in order.
+    fn reads_in_order(&self, next: i64) -> bool {
+        !self.is_late && next >= self.disordered_to
+    }
 }
 
 /// What one revive queue holds.
@@ -141,18 +192,24 @@ pub async fn run(broker: Arc<Broker>, queue_id: i32) {
     let mut pending = Pending::default();
     let committed = broker.offsets.committed(REVIVE_GROUP, &topic, queue_id);
     let mut next = committed.map_or(0, |done| done.saturating_add(1)).max(0);
-    // The newest delivery time seen: all acknowledgements of before are read.
+    // The newest delivery time seen: all acknowledgements of before are read, if the timer delivers in order.
     let mut seen_ms = 0;
+    let mut order = Order::default();
     let mut bell = broker.store.bell(&topic, queue_id);
     while !broker.stopping.is_cancelled() {
         bell.borrow_and_update();
+        // Before the queue is read: what the timer delivers meanwhile counts as not delivered.
+        let timer = broker.look_at_timer();
+        order.look(&timer, || broker.store.next_offset(&topic, queue_id));
         let at_end = broker
             .read_revive(&topic, queue_id, &mut next, &mut pending, &mut seen_ms)
             .await;
-        let frontier = if at_end && !broker.timer_is_behind() {
-            now_ms()
+        let frontier = if at_end && timer.seen >= timer.end {
+            timer.delivered_ms
+        } else if order.reads_in_order(next) {
+            seen_ms.min(timer.delivered_ms)
         } else {
-            seen_ms
+            i64::MIN
         };
         let due = pending.take_due(frontier);
         let busy = !due.is_empty() || !at_end;
@@ -208,11 +265,24 @@ struct Revived {
 }
 
 impl Broker {
-    /// True while the timer has not seen all that was put into its topic: acknowledgements may be among it.
-    fn timer_is_behind(&self) -> bool {
-        self.timer
-            .as_ref()
-            .is_some_and(|timer| timer.next_offset() < self.store.next_offset(TIMER_TOPIC, 0))
+    /// How far the timer is.
+    fn look_at_timer(&self) -> TimerLook {
+        let now_ms = now_ms();
+        let Some(timer) = &self.timer else {
+            return TimerLook {
+                seen: 0,
+                end: 0,
+                delivered_ms: now_ms,
+                now_ms,
+            };
+        };
+        let end = self.store.next_offset(TIMER_TOPIC, 0);
+        TimerLook {
+            seen: timer.next_offset(),
+            end,
+            delivered_ms: timer.delivered_to(now_ms),
+            now_ms,
+        }
     }
 
     /// Reads what there is, within bounds; true at the end of the queue.
@@ -473,8 +543,7 @@ impl Broker {
         message.reconsume_times = view.reconsume_times().saturating_add(1);
         let has = |name| view.properties().get(name).is_some();
         if view.reconsume_times() == 0 || !has(names::FIRST_POP_TIME) {
-            properties::remove(&mut message.properties, names::FIRST_POP_TIME);
-            properties::append(
+            note(
                 &mut message.properties,
                 names::FIRST_POP_TIME,
                 &ck.pop_time.to_string(),
@@ -485,10 +554,10 @@ impl Broker {
                 times = view.reconsume_times(), "a message that was never acknowledged becomes a dead letter");
             if !has(names::RETRY_TOPIC) {
                 let normal = normal_topic(&ck.topic, &ck.group);
-                properties::append(&mut message.properties, names::RETRY_TOPIC, normal);
+                note(&mut message.properties, names::RETRY_TOPIC, normal);
             }
             if !has(names::ORIGIN_MESSAGE_ID) {
-                properties::append(
+                note(
                     &mut message.properties,
                     names::ORIGIN_MESSAGE_ID,
                     &view.offset_id(),
@@ -496,11 +565,12 @@ impl Broker {
             }
         }
         let started = Instant::now();
-        let put = match self.put(&message) {
+        let put = match self.place(&message) {
+            Ok(placed) => self.store.append_again(&placed),
             // A time that it cannot have: it comes back at once.
-            Err(PutError::Wait(_)) => self.store.append(&message).map_err(PutError::from),
-            put => put,
+            Err(_) => self.store.append_again(&message),
         };
+        let put = put.map_err(PutError::from);
         match put {
             Ok(appended) => {
                 let system = self.topics.is_system(&topic) || is_system_group(&ck.group);
@@ -552,6 +622,11 @@ impl Broker {
         self.put_for_revive(&self.checkpoint_message(&later, queue_id, None))
             .map(Some)
     }
+}
+
+/// Adds to the properties of a message what it can do without.
+fn note(text: &mut String, name: &str, value: &str) {
+    properties::note(text, name, value, MAX_PROPERTIES);
 }
 
 /// What became of a message that was handed out.
@@ -624,6 +699,35 @@ mod tests {
         };
         pending.acknowledge(&several, "b");
         assert!(pending.by_offset.is_empty());
+    }
+
+    #[test]
+    fn times_are_not_relied_on_until_the_timer_has_caught_up_and_that_is_read() {
+        let look = |seen, end, delivered_ms| TimerLook {
+            seen,
+            end,
+            delivered_ms,
+            now_ms: 10_000,
+        };
+        let mut order = Order::default();
+        // Messages of an earlier run are left in the timer's topic.
+        order.look(&look(3, 5, 10_000), || 7);
+        assert_eq!(order.disordered_to, 7);
+        order.look(&look(4, 6, 10_000), || 8);
+        assert_eq!(order.disordered_to, 8);
+        // All of them taken: what came until now may be disordered, what comes is not.
+        assert!(!order.reads_in_order(8));
+        order.look(&look(5, 6, 10_000), || 9);
+        assert_eq!(order.disordered_to, 9);
+        assert!(order.reads_in_order(9) && !order.reads_in_order(8));
+        order.look(&look(5, 9, 10_000), || 20);
+        assert_eq!(order.disordered_to, 9, "a little behind is no disorder");
+        // A slot that should long have been delivered.
+        order.look(&look(9, 9, 8999), || 30);
+        assert_eq!(order.disordered_to, 30);
+        order.look(&look(9, 9, 9000), || 31);
+        order.look(&look(9, 9, 9000), || 32);
+        assert_eq!(order.disordered_to, 31);
     }
 
     #[test]

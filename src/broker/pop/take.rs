@@ -16,7 +16,7 @@ use crate::protocol::model::RETRY_PREFIX;
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::PopMessage;
 use crate::remoting::Refusal;
-use crate::store::{Appended, GetStatus, Got, touch};
+use crate::store::{Appended, GetStatus, Got, MessageFilter, touch};
 
 /// How long a held pop leaves a queue alone that another one reads, ms.
 const BUSY_PAUSE_MS: i64 = 10;
@@ -326,14 +326,17 @@ impl Broker {
         offset
     }
 
-    /// Reads what passes the filter. A read that may have to wait for the disk moves the other tasks of its thread
+    /// Reads what passes the filter. A read that may have to wait for the disk, or takes long to filter, moves the other tasks of its thread
     /// away first.
     fn read_for_pop(&self, wanted: &Wanted, topic: &str, queue_id: i32, offset: i64, room: usize) -> Got {
         let filter = &wanted.subscription.filter;
         let started = Instant::now();
-        let hot = self
-            .store
-            .get_in_memory(topic, queue_id, offset, room, usize::MAX, filter);
+        let hot = if filter.is_costly() {
+            None
+        } else {
+            self.store
+                .get_in_memory(topic, queue_id, offset, room, usize::MAX, filter)
+        };
         let got = hot.unwrap_or_else(|| {
             let read = || {
                 let got = self

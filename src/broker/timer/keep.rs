@@ -89,6 +89,7 @@ impl Timer {
                 dirty: queue_offset != kept,
                 unconfirmed: false,
                 log_failed: false,
+                put_off_ms: None,
                 cleaned: Instant::now(),
             }),
             wheel: Mutex::new(wheel),
@@ -97,6 +98,8 @@ impl Timer {
             dirty: Notify::new(),
             queue_offset: AtomicI64::new(queue_offset),
             read_ms: AtomicI64::new(now),
+            // Until the first round knows better.
+            next_due_ms: AtomicI64::new(i64::MIN),
             enqueued: Rate::default(),
             dequeued: Rate::default(),
             dangling: AtomicU64::new(dangling),
@@ -112,23 +115,8 @@ impl Timer {
                     "the timer has run with a clock ahead of this one"
                 );
                 let shift = check.last_read_time_ms - timer.floor(now);
-                // Nothing that this clock knows of can be due so late.
-                let far = now + config.timer_max_delay_sec.saturating_mul(1000) + precision_ms;
                 let units = timer.live_units(&mut core);
-                let units = units.into_iter().map(|unit| {
-                    if unit.due_ms() <= far {
-                        return unit;
-                    }
-                    let due = unit.due_ms() - shift;
-                    let write_time = timer.floor(now);
-                    Unit {
-                        write_time,
-                        delay_ms: i32::try_from(due - write_time).unwrap_or(i32::MAX),
-                        reserved: MOVED,
-                        ..unit
-                    }
-                });
-                let units = units.collect();
+                let units = timer.shifted(units, shift, max_delay_ms(&config), now);
                 timer.rewrite(&mut core, units, now)?;
             }
             let waiting = timer.wheel().count();
@@ -208,9 +196,48 @@ impl Timer {
         core.log.drop_before(begin)
     }
 
-    /// Arranges everything anew for a clock that was set back.
-    pub(super) fn restart(&self, core: &mut Core, now: i64) -> Result<(), store::Error> {
+    /// The units of a clock that was `shift` ms ahead: what this clock cannot know of, being further away than a message
+    /// may ask for, comes so much earlier.
+    fn shifted(&self, units: Vec<Unit>, shift: i64, max_delay_ms: i64, now: i64) -> Vec<Unit> {
+        let far = now.saturating_add(max_delay_ms).saturating_add(self.precision_ms);
+        let units = units.into_iter().map(|unit| {
+            if unit.due_ms() <= far {
+                return unit;
+            }
+            let due = unit.due_ms() - shift;
+            let write_time = self.floor(now);
+            Unit {
+                write_time,
+                delay_ms: i32::try_from(due - write_time).unwrap_or(i32::MAX),
+                reserved: MOVED,
+                ..unit
+            }
+        });
+        units.collect()
+    }
+
+    /// Arranges everything anew for a clock that was set back. When that was by more than the longest delay there is,
+    /// the clock was wrong before, and what it said of the times of delivery, too.
+    pub(super) fn restart(
+        &self,
+        core: &mut Core,
+        config: &StoreConfig,
+        now: i64,
+    ) -> Result<(), store::Error> {
         let units = self.live_units(core);
+        let (shift, max_delay_ms) = (core.last_now - now, max_delay_ms(config));
+        if shift > max_delay_ms.saturating_add(self.precision_ms) {
+            // As after a start: all of it is read from the wheel again.
+            core.heap.clear();
+            core.open.clear();
+            core.recalls.clear();
+            core.put_off_ms = None;
+            core.read_to = i64::MIN;
+            // The read time is another clock's, too.
+            core.check.last_read_time_ms = core.check.last_read_time_ms.min(self.floor(now));
+            let units = self.shifted(units, self.floor(shift), max_delay_ms, now);
+            return self.rewrite(core, units, now);
+        }
         // Slots that were read stay read: their messages are in memory.
         let open: BTreeMap<i64, Open> = core
             .open
@@ -378,6 +405,11 @@ fn pending_units(core: &Core, time: i64) -> Vec<Unit> {
         unit(due.offset, due.size, due.magic, write_time, MOVED)
     }));
     units
+}
+
+/// Longest delay that a message may ask for.
+fn max_delay_ms(config: &StoreConfig) -> i64 {
+    config.timer_max_delay_sec.saturating_mul(1000)
 }
 
 /// From which distance on a message goes round the wheel.

@@ -2,7 +2,7 @@
 
 use super::super::put;
 use super::super::waiting::real_place;
-use crate::protocol::message::{MessageView, NewMessage};
+use crate::protocol::message::{MAX_PROPERTIES, MessageView, NewMessage};
 use crate::protocol::properties::{self, names};
 
 /// The coarsest precision there is, ms, and some time between the look at the clock and the append.
@@ -80,12 +80,8 @@ pub fn due(view: &MessageView<'_>, timed: &Timed, enqueued_ms: i64, roll: bool, 
             .get(names::TIMER_ROLL_TIMES)
             .and_then(|times| times.parse::<i32>().ok())
             .unwrap_or(0);
-        properties::remove(text, names::TIMER_ROLL_TIMES);
-        properties::append(
-            text,
-            names::TIMER_ROLL_TIMES,
-            &times.saturating_add(1).to_string(),
-        );
+        let times = times.saturating_add(1).to_string();
+        properties::note(text, names::TIMER_ROLL_TIMES, &times, MAX_PROPERTIES);
     } else {
         message.topic.clone_from(&timed.topic);
         message.queue_id = timed.queue_id;
@@ -94,8 +90,7 @@ pub fn due(view: &MessageView<'_>, timed: &Timed, enqueued_ms: i64, roll: bool, 
         (names::TIMER_ENQUEUE_MS, enqueued_ms),
         (names::TIMER_DEQUEUE_MS, now),
     ] {
-        properties::remove(text, name);
-        properties::append(text, name, &value.to_string());
+        properties::note(text, name, &value.to_string(), MAX_PROPERTIES);
     }
     message
 }

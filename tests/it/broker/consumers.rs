@@ -398,7 +398,7 @@ async fn cleaning_takes_only_what_nobody_knows() {
 
 /// K36: whatever a consumer asks for, code and next offset take it into the range of the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_offset_around_the_minimum_leads_into_the_queue() {
+async fn k36_every_offset_around_the_minimum_leads_into_the_queue() {
     let small = |store: &mut rmq::store::StoreConfig| {
         store.mapped_file_size_commit_log = 64 * 1024;
         store.mapped_file_size_consume_queue = 20 * 10;
@@ -455,7 +455,7 @@ async fn every_offset_around_the_minimum_leads_into_the_queue() {
 
 /// K37: a closed connection does not give its locks away; the lease does (its end is tested without waiting for it).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_client_keeps_its_locks_for_the_lease() {
+async fn k37_a_killed_client_keeps_its_locks_for_the_lease() {
     let config = BrokerConfig {
         channel_expired_timeout: 1000,
         ..loopback()

@@ -200,3 +200,37 @@ async fn the_selector_of_a_heartbeat_is_used_and_saved() {
         assert!(saved.contains(part), "{part} in {saved}");
     }
 }
+
+/// Selectors of thousands of conditions choose as short ones do; they are evaluated aside.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_selectors_choose_as_short_ones_do() {
+    let broker = TestBroker::with(open(), |_| {}).await;
+    let client = broker.client().await;
+    client.create_topic("t", 1).await;
+    for n in 0..30 {
+        put(&client, "t", &format!("a={n};b=x{n};"), &format!("m{n}")).await;
+    }
+    client.await_max("t", 0, 30).await;
+    let short = client
+        .pull(sql("t", 0, "a BETWEEN 7 AND 9 OR b IN ('x21')"))
+        .await;
+    assert_eq!(bodies(&short), ["m7", "m8", "m9", "m21"]);
+    let mut long = String::from("a BETWEEN 7 AND 9 OR b IN ('x21')");
+    while long.len() < 60_000 {
+        long += " OR (b = 'none' AND a > 1000) OR c CONTAINS 'nothing'";
+    }
+    let answer = client.pull(sql("t", 0, &long)).await;
+    assert_eq!(bodies(&answer), bodies(&short));
+    let header: PullMessageReply = answer.header();
+    assert_eq!(
+        header.next_begin_offset,
+        short.header::<PullMessageReply>().next_begin_offset
+    );
+    let popped = PopMessage {
+        exp: Some(long),
+        exp_type: Some(SubscriptionData::SQL92.into()),
+        ..super::pop::pop("t", 0, 32, 60_000)
+    };
+    assert_eq!(bodies(&client.ask(popped, ()).await), bodies(&short));
+    broker.stop().await;
+}

@@ -310,6 +310,18 @@ async fn a_batch_acknowledges_several_pops() {
     for body in [None, Some(Json::new(BatchAckRequest::default()))] {
         assert_eq!(client.refused(BatchAckMessage, body).await.0, codes::NO_MESSAGE);
     }
+    let long = BatchAckRequest {
+        acks: vec![batch(&"A".repeat(64 * 1024 + 4), 0)],
+        broker_name: None,
+    };
+    let (code, remark) = client.refused(BatchAckMessage, Some(Json::new(long))).await;
+    assert!(code == INVALID && remark.contains("too long"), "{code} {remark}");
+    // A long batch takes turns with the others; what is acknowledged twice is no fault.
+    let thousand = BatchAckRequest {
+        acks: vec![batch("CQI=", reply.revive_qid); 1000],
+        broker_name: None,
+    };
+    client.ok(BatchAckMessage, Some(Json::new(thousand))).await;
     let bad = BatchAckRequest {
         acks: vec![batch("CQI=", 4711), batch("?", 0)],
         broker_name: None,
@@ -632,7 +644,7 @@ async fn a_message_that_is_never_acknowledged_dies() {
 
 /// K40 (#8479, #9956, #10985, #7412).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_topic_does_not_keep_others_from_coming_back() {
+async fn k40_a_deleted_topic_does_not_keep_others_from_coming_back() {
     let server = TestBroker::start().await;
     let client = server.client().await;
     filled(&client, "gone", 3).await;
@@ -660,6 +672,35 @@ async fn a_deleted_topic_does_not_keep_others_from_coming_back() {
     let new = got(&client.ask(pop("again", -1, 9, 60_000), ()).await, "again");
     assert!(new.iter().all(|one| one.body == "m0") && !new.is_empty());
     assert!(client.ask(pop("gone", 0, 9, 60_000), ()).await.code == codes::TOPIC_NOT_EXIST);
+    server.stop().await;
+}
+
+/// K40, the message itself: one that cannot be read is tried again ten seconds later, and comes back when it can be.
+#[tokio::test(flavor = "multi_thread")]
+async fn k40_a_message_that_cannot_be_read_comes_back_when_it_can() {
+    use std::os::unix::fs::FileExt;
+    let server = TestBroker::start().await;
+    let client = server.client().await;
+    client.create_topic("t", 1).await;
+    let sent = client.send("t", 0, "", "m0").await;
+    let at = u64::from_str_radix(&sent.msg_id[16..32], 16).unwrap();
+    client.await_max("t", 0, 1).await;
+    let begin = Instant::now();
+    assert_eq!(got(&client.ask(pop("t", 0, 1, 1000), ()).await, "t").len(), 1);
+    let log = server.dir.path().join("commitlog/00000000000000000000");
+    let log = std::fs::File::options().read(true).write(true).open(log).unwrap();
+    // The magic number of a record.
+    let mut magic = [0; 4];
+    log.read_exact_at(&mut magic, at + 4).unwrap();
+    log.write_all_at(&[0; 4], at + 4).unwrap();
+    while begin.elapsed() < Duration::from_secs(5) {
+        let answer = client.ask(held(pop("t", -1, 1, 60_000), 1000), ()).await;
+        assert_eq!(answer.code, codes::POLLING_TIMEOUT);
+    }
+    log.write_all_at(&magic, at + 4).unwrap();
+    let back = pop_until(&client, "t", 1, 60_000, Duration::from_secs(20)).await;
+    assert_eq!((names_of(&back), back[0].times), (vec!["m0"], 1));
+    assert!(begin.elapsed() > Duration::from_secs(11), "{:?}", begin.elapsed());
     server.stop().await;
 }
 

@@ -7,6 +7,7 @@ use rmq::protocol::requests::{GetMaxOffset, PopMessageReply};
 
 use super::pop::{Got, ack_of, change_of, filled, got, held, pop};
 use super::support::*;
+use super::timer;
 use crate::support::ports::Block;
 use crate::support::rmq::{Server, standalone};
 
@@ -150,6 +151,54 @@ async fn a_broker_killed_while_messages_come_back_forgets_none() {
     })
     .await;
     assert!(all.iter().all(|(one, _)| one.times == 1));
+}
+
+/// A start delivers what was overdue as it finds it: checkpoints come long before their acknowledgements, with
+/// thousands of other messages between.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_stays_away_while_an_overdue_timer_catches_up() {
+    const COUNT: usize = 24;
+    let mut server = Crashing::new();
+    let client = server.client().await;
+    filled(&client, "t", COUNT + 1).await;
+    client.create_topic("other", 1).await;
+    let (mut handed, mut due) = (Vec::new(), 0);
+    while handed.len() <= COUNT {
+        let answer = client.ask(pop("t", 0, 1, 8000), ()).await;
+        due = answer.header::<PopMessageReply>().pop_time + 8000;
+        handed.extend(got(&answer, "t"));
+    }
+    for one in &handed[..COUNT] {
+        client.ok(ack_of(one, "t"), ()).await;
+    }
+    // Behind the checkpoints, which come a second before their time, and before the acknowledgements.
+    let at = (due - 500).to_string();
+    let addr = format!("127.0.0.1:{}", server.ports.broker());
+    let senders = (0..6).map(|_| {
+        let (addr, at) = (addr.clone(), at.clone());
+        tokio::spawn(async move {
+            let client = Client::new(&addr).await;
+            for _ in 0..400 {
+                let header = timer::with("other", &[("TIMER_DELIVER_MS", &at)]);
+                client.ok(header, timer::body("x")).await;
+            }
+        })
+    });
+    for sender in senders.collect::<Vec<_>>() {
+        sender.await.unwrap();
+    }
+    server.kill();
+    while now_ms() < due + 2000 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.start();
+    let client = server.client().await;
+    let back = collect(&client, 60_000, |all| !all.is_empty()).await;
+    client.await_max("other", 0, 2400).await;
+    let more = client.ask(held(pop("t", -1, 32, 60_000), 2500), ()).await;
+    let names: Vec<String> = back.into_iter().map(|(one, _)| one.body).collect();
+    assert_eq!(names, [handed[COUNT].body.clone()]);
+    assert_eq!(got(&more, "t"), []);
 }
 
 async fn client_max(server: &Crashing, header: &GetMaxOffset) -> i64 {

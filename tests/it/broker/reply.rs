@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use rmq::broker::BrokerConfig;
 use rmq::protocol::codes;
+use rmq::protocol::model::SysFlag;
 use rmq::protocol::properties::Properties;
 use rmq::protocol::requests::*;
 
@@ -107,5 +108,28 @@ async fn replies_need_not_be_stored() {
     };
     assert_eq!(replier.ok(max, ()).await.0.offset, 0);
     assert_eq!(asker.replies().len(), 1);
+    broker.stop().await;
+}
+
+/// Flags that belong to records of the store's own making do not hide a client's message from its queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_of_other_records_are_not_stored() {
+    let broker = TestBroker::start().await;
+    let (asker, replier) = (broker.client().await, broker.client().await);
+    asker.produce("asker@1", "pg").await;
+    // Half, rolled back, an inner batch.
+    for (n, flag) in [0x4, 0xC, 0x80, 0x8C].into_iter().enumerate() {
+        let mut header = reply_to("asker@1");
+        header.0.sys_flag = SysFlag(flag);
+        replier.ok(header, body()).await;
+        replier.await_max(REPLIES, 0, n as i64 + 1).await;
+    }
+    replier.create_topic("t", 1).await;
+    let batch = SendMessageV2 {
+        sys_flag: SysFlag(0x80),
+        ..message("t", 0)
+    };
+    replier.ok(batch, body()).await;
+    replier.await_max("t", 0, 1).await;
     broker.stop().await;
 }

@@ -135,7 +135,7 @@ async fn a_group_may_have_delays_of_its_own() {
 
 /// K46: a group that never gave anything back has no retry topic, and its figures are asked for all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_without_a_retry_topic_has_figures() {
+async fn k46_a_group_without_a_retry_topic_has_figures() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;
     client.create_topic("t", 1).await;
@@ -311,7 +311,7 @@ async fn a_compressed_body_goes_on_as_it_is() {
 
 /// K38: an ordered consumer gives a message back by an ordinary send, after its last try.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_with_queue_locks_sends_to_the_dead_letters() {
+async fn k38_a_group_with_queue_locks_sends_to_the_dead_letters() {
     let broker = TestBroker::start().await;
     let client = broker.client().await;
     client.create_topic("t", 1).await;

@@ -426,7 +426,7 @@ async fn without_a_producer_nothing_is_counted() {
 
 /// K39, second half: the own time of a half message counts as no check.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_own_time_of_a_half_message_is_kept() {
+async fn k39_the_own_time_of_a_half_message_is_kept() {
     let broker = TestBroker::with(quick(), |_| {}).await;
     let client = broker.client().await;
     client.create_topic("t", 4).await;
@@ -461,7 +461,7 @@ async fn the_own_time_of_a_half_message_is_kept() {
 
 /// K39, first half: one half message whose producer never decides keeps back no other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_are_decided_although_one_never_is() {
+async fn k39_a_thousand_are_decided_although_one_never_is() {
     let config = BrokerConfig {
         transaction_check_max: 2,
         transaction_check_interval: 500,

@@ -1,6 +1,7 @@
 //! What tests that run real processes share: directories, ports, waiting, the processes of both sides and a bare
 //! client of the wire that depends on nothing under test.
 
+pub mod clock;
 pub mod java;
 pub mod ports;
 pub mod process;

@@ -58,6 +58,16 @@ pub fn namesrv(dir: &Path, port: u16) -> Server {
 
 /// `rmq broker start` with Java's properties file, registered at `namesrv` under the name in `settings`.
 pub fn broker(dir: &Path, namesrv: &str, settings: &[(&str, String)]) -> Server {
+    broker_in(dir, namesrv, settings, &[])
+}
+
+/// The same with variables in its environment.
+pub fn broker_in(
+    dir: &Path,
+    namesrv: &str,
+    settings: &[(&str, String)],
+    environment: &[(&str, &Path)],
+) -> Server {
     let conf = dir.join("rmq-broker.conf");
     let text: String = settings
         .iter()
@@ -71,6 +81,7 @@ pub fn broker(dir: &Path, namesrv: &str, settings: &[(&str, String)]) -> Server 
         .arg("--log-dir")
         .arg(dir.join("logs"));
     command.env("HOME", dir);
+    command.envs(environment.iter().copied());
     let name = settings
         .iter()
         .find(|(key, _)| *key == "brokerName")
