@@ -329,6 +329,7 @@ fn one_missing_or_short_queue_is_rebuilt_after_a_clean_stop_too() {
 #[test]
 fn a_slave_of_a_java_master() {
     check_and_go_on("ha-slave");
+    check_and_go_on("ha-master");
 }
 
 #[test]
