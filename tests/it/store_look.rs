@@ -125,6 +125,30 @@ fn ctrl_c_ends_with_130() {
     assert_eq!(status.code(), Some(130));
 }
 
+/// What was found until then is printed, as a whole document.
+#[test]
+fn ctrl_c_ends_a_verification_with_what_it_has() {
+    let shelf = Golden::new("crashed");
+    let mut child = command()
+        .args(["store", "verify", "--throttle", "1", "-o", "json", "--state"])
+        .arg(shelf.dir.path().join("state"))
+        .arg(&shelf.root)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The crash marker is told first; the log takes two seconds and a half.
+    let mut stdout = child.stdout.take().unwrap();
+    let mut text = vec![0; 10];
+    stdout.read_exact(&mut text).unwrap();
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    stdout.read_to_end(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(document["summary"]["complete"], false);
+    assert!(!document["items"].as_array().unwrap().is_empty());
+}
+
 #[test]
 fn a_scan_finds_in_the_order_of_the_log_and_says_how() {
     let shelf = Golden::new("crashed");

@@ -376,6 +376,10 @@ async fn k43_a_clock_that_jumps_stops_nothing() {
     client
         .ok(timer::with("t", &[("TIMER_DELAY_MS", "2000")]), timer::body("x"))
         .await;
+    within(TIMEOUT, async || {
+        timer::figure(&client, "timerCongestNum").await == "1"
+    })
+    .await;
     clock.set_ahead(0);
     seen += 2;
     within(Duration::from_secs(20), async || {

@@ -11,7 +11,7 @@ use super::support::*;
 use crate::support::ports::Block;
 use crate::support::{java, local, rmq as program, scratch};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// Pops for `invisible_ms` until the wanted bodies were seen, and acknowledges all of them.
 async fn take_back(client: &Client, wanted: &[&str], never: &[&str]) {
@@ -51,7 +51,7 @@ async fn pending_pops_move_to_java_and_back() {
     }
     client.await_max("t", 0, 12).await;
     for n in 0..3 {
-        for one in got(&client.ask(pop("t", 0, 2, 8000), ()).await, "t") {
+        for one in got(&client.ask(pop("t", 0, 2, 25_000), ()).await, "t") {
             if n == 1 {
                 client.ok(ack_of(&one, "t"), ()).await;
             }

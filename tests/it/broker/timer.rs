@@ -65,7 +65,7 @@ pub async fn all(client: &Client, topic: &str) -> Vec<Stored> {
     }
 }
 
-async fn figure(client: &Client, name: &str) -> String {
+pub async fn figure(client: &Client, name: &str) -> String {
     let info: RuntimeInfo = client.ok(GetBrokerRuntimeInfo, ()).await.1.value;
     info.table.get(name).cloned().unwrap_or_default()
 }
