@@ -142,6 +142,9 @@ async fn views(session: &Session, topics: &[String]) -> (Vec<NameServerView>, Ve
     (views, failures)
 }
 
+/// Topic, broker, read queues, write queues, permission bits.
+type RouteKey = (String, String, i32, i32, i32);
+
 async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
     let (views, failures) = views(session, &args.topics).await;
     let mut listing = Listing::new(
@@ -165,7 +168,7 @@ async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
         .flat_map(|broker| [broker.name.clone(), broker.cluster.clone()])
         .collect();
     // One row for what several name servers say alike.
-    let mut rows: BTreeMap<(String, String, i32, i32, i32), (Vec<String>, Vec<Cell>)> = BTreeMap::new();
+    let mut rows: BTreeMap<RouteKey, (Vec<String>, Vec<Cell>)> = BTreeMap::new();
     for view in &views {
         for (topic, route) in &view.routes {
             if args.topics.is_empty() && !args.all && kind(topic, &servers) != TopicKind::User {

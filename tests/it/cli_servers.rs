@@ -100,6 +100,7 @@ async fn name_servers_are_configured_together_and_compared() {
     let line = "namesrv set-config scanNotActiveBrokerInterval=6000 enableTopicList=false --yes";
     let set = ok(rmq, line).await;
     assert_eq!(set.stdout.matches(" ok\n").count(), 4, "{set:?}");
+    assert_eq!(set.stderr, "", "an rmq name server takes both at once");
     let rows = rmq.rows(&["namesrv", "get-config", "enableTopicList"]).await;
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().all(|row| row["value"] == "false"), "{rows:?}");

@@ -131,6 +131,7 @@ fn traffic(mut side: Side) -> BTreeMap<String, Table> {
     listings(side);
     queries(side, &sent[5]);
     changes(side);
+    servers(side);
     std::mem::take(&mut side.numbers.0)
 }
 
@@ -314,6 +315,38 @@ fn queries(side: &mut Side, sent: &[String]) {
             &format!("{}FFFFF", &offset_id[..27]),
         ],
     );
+}
+
+/// Commands on servers that print the same whoever answers: they name codes and texts, no numbers of traffic.
+fn servers(side: &mut Side) {
+    let broker = side.broker.clone();
+    for words in [
+        "updateColdDataFlowCtrGroupConfig -c DefaultCluster -g CG_LAG -v 1000",
+        "getColdDataFlowCtrInfo -c DefaultCluster",
+        "removeColdDataFlowCtrGroupConfig -c DefaultCluster -g CG_LAG",
+        "getColdDataFlowCtrInfo -b BROKER",
+        "setCommitLogReadAheadMode -c DefaultCluster -m 1",
+        "setCommitLogReadAheadMode -b BROKER -m 0",
+        "resetMasterFlushOffset -b BROKER -o 0",
+        "updateKvConfig -s NS -k K -v V",
+        "deleteKvConfig -s NS -k K",
+        "deleteKvConfig -s NS -k Absent",
+        "cleanExpiredCQ -b BROKER",
+        "deleteExpiredCommitLog -b BROKER",
+        "cleanUnusedTopic -b BROKER",
+    ] {
+        let line = words.replace("BROKER", &broker);
+        side.same_text(words, &line.split(' ').collect::<Vec<_>>());
+    }
+    for words in [
+        "getBrokerEpoch -c DefaultCluster",
+        "addBroker -c BROKER -b /x.conf",
+        "removeBroker -c BROKER -b C1:broker-a:0",
+        "getControllerMetaData -a BROKER",
+    ] {
+        let line = words.replace("BROKER", &broker);
+        side.same_failure(words, &line.split(' ').collect::<Vec<_>>());
+    }
 }
 
 fn changes(side: &mut Side) {

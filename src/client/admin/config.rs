@@ -89,6 +89,11 @@ const AT_START: &[&str] = &[
     "useEpollNativeSelector",
 ];
 
+/// A key that only an `rmq` name server has.
+const OUR_NAME_SERVERS_KEY: &str = "writeAllowList";
+/// What such a one reads at its start.
+const OUR_NAME_SERVER_AT_START: &str = "bindAddress;kvConfigPath;listenPort;writeAllowList";
+
 /// Parts of such keys: pools, queues, sockets, files.
 const AT_START_PARTS: &[&str] = &[
     "ThreadPoolNums",
@@ -171,9 +176,16 @@ impl Client {
                 None,
             ),
         };
+        let entries = super::parse_config(&text.0);
+        let told = match of {
+            ConfigOf::NameServer if entries.contains_key(OUR_NAME_SERVERS_KEY) => {
+                Some(OUR_NAME_SERVER_AT_START.to_owned())
+            }
+            _ => told,
+        };
         Ok(ServerConfig {
             of,
-            entries: super::parse_config(&text.0),
+            entries,
             told_at_start: told.map(|keys| keys.split(';').map(str::to_owned).collect()),
         })
     }
