@@ -59,7 +59,8 @@ pub enum Command {
     /// List the users of each broker; passwords are never shown
     List {
         /// Part of the name
-        filter: Option<String>,
+        #[arg(value_name = "TEXT")]
+        part: Option<String>,
         #[command(flatten)]
         scope: ScopeArgs,
         #[command(flatten)]
@@ -148,8 +149,8 @@ pub fn failed(e: &Error) -> Failure {
 /// Runs a user command.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List { filter, scope, watch } => {
-            watch::print(session, &watch, || list(session, filter.as_deref(), &scope)).await
+        Command::List { part, scope, watch } => {
+            watch::print(session, &watch, || list(session, part.as_deref(), &scope)).await
         }
         Command::Get { name, scope } => get(session, &name, &scope).await,
         Command::Create(args) => create(session, args).await,

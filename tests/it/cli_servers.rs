@@ -617,7 +617,12 @@ async fn users_and_rules_change_and_no_password_is_shown() {
     );
     let same = run("user update alice --password-from env:ALICE_PW --yes -o json").await;
     assert_eq!((same.code, items(&same)), (0, Vec::new()));
-    for line in ["user list -o json", "user get alice -o wide", "user list -o csv"] {
+    for line in [
+        "user list -o json",
+        "user get alice -o wide",
+        "user list -o csv",
+        "user list ali",
+    ] {
         let ran = run(line).await;
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(
@@ -814,6 +819,51 @@ fn servers_of_java_obey_and_mqadmin_agrees() {
     let status = session.mqadmin(&namesrv, &["brokerStatus", "-b", &address]).ok();
     let count = status.out.iter().filter(|line| line.contains(':')).count();
     assert_eq!(stats["items"].as_array().map(Vec::len), Some(count), "{status:?}");
+    rmq("topic create Orders --queues 4 --yes");
+    session.send(&namesrv, "Orders", 40, &[]);
+    session.receive(&namesrv, "Orders", "CG_ORDERS", 40, &[]);
+    session.send(&namesrv, "Orders", 12, &["first=40"]);
+    let cells = |ran: &program::Ran, keys: &[&str]| -> Vec<Vec<String>> {
+        let json = ran.json();
+        let rows = json["items"].as_array().cloned().unwrap_or_default();
+        let plain = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+        let mut rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| keys.iter().map(|key| plain(&row[key])).collect())
+            .collect();
+        rows.sort();
+        rows
+    };
+    let told = session
+        .mqadmin(&namesrv, &["brokerConsumeStats", "-b", &address])
+        .ok();
+    let mut told = text::rows(&told.out);
+    told.retain(|row| row[0] == "Orders");
+    let keys = [
+        "topic",
+        "group",
+        "broker",
+        "queue",
+        "broker_offset",
+        "consumer_offset",
+        "diff",
+    ];
+    let ours = rmq("broker consume-stats broker-a --filter topic=Orders -o json");
+    assert_eq!(cells(&ours, &keys), text::columns(&told, &[0, 1, 2, 3, 4, 5, 6]));
+    assert_eq!(ours.json()["summary"]["total_diff"], 12, "{ours:?}");
+    let told = session.mqadmin(&namesrv, &["clusterList", "-m"]).ok();
+    let keys = [
+        "cluster",
+        "broker",
+        "in_yesterday",
+        "out_yesterday",
+        "in_today",
+        "out_today",
+    ];
+    assert_eq!(
+        cells(&rmq("cluster stats -o json"), &keys),
+        text::columns(&text::rows(&told.out), &[0, 1, 2, 3, 4, 5])
+    );
     for (line, code) in [
         ("broker reset-flush-offset broker-a --to 0 --yes", 9),
         ("broker epoch broker-a", 12),

@@ -325,15 +325,8 @@ fn servers(side: &mut Side) {
         "getColdDataFlowCtrInfo -c DefaultCluster",
         "removeColdDataFlowCtrGroupConfig -c DefaultCluster -g CG_LAG",
         "getColdDataFlowCtrInfo -b BROKER",
-        "setCommitLogReadAheadMode -c DefaultCluster -m 1",
         "setCommitLogReadAheadMode -b BROKER -m 0",
         "resetMasterFlushOffset -b BROKER -o 0",
-        "updateKvConfig -s NS -k K -v V",
-        "deleteKvConfig -s NS -k K",
-        "deleteKvConfig -s NS -k Absent",
-        "cleanExpiredCQ -b BROKER",
-        "deleteExpiredCommitLog -b BROKER",
-        "cleanUnusedTopic -b BROKER",
     ] {
         let line = words.replace("BROKER", &broker);
         side.same_text(words, &line.split(' ').collect::<Vec<_>>());
@@ -341,7 +334,6 @@ fn servers(side: &mut Side) {
     for words in [
         "getBrokerEpoch -c DefaultCluster",
         "addBroker -c BROKER -b /x.conf",
-        "removeBroker -c BROKER -b C1:broker-a:0",
         "getControllerMetaData -a BROKER",
     ] {
         let line = words.replace("BROKER", &broker);
