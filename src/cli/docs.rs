@@ -116,6 +116,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("RMQ_CONFIG", "as --config"),
     ("RMQ_OUTPUT", "as --output"),
     ("RMQ_TIMEOUT", "as --timeout"),
+    ("RMQ_CONTROLLER", "as --controller of rmq controller"),
     ("NO_COLOR", "no colour when set"),
 ];
 
