@@ -20,6 +20,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "cluster doctor",
+        &[
+            "rmq cluster doctor --fix-hints",
+            "rmq cluster doctor --checks NS,BR6,GR1 -o json",
+            "rmq cluster doctor --fail-on error --deadline 10s",
+        ],
+    ),
+    ("doctor", &["rmq doctor", "rmq doctor --list"]),
+    (
         "broker list",
         &[
             "rmq broker list -o wide",
@@ -406,9 +415,80 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq message tail --topic OrderEvents",
             "rmq message tail --topic OrderEvents --follow --tag TagA",
+            "rmq message tail --topic OrderEvents --follow --sql 'amount > 100' --rate 10/s --for 5m",
             "rmq message tail --topic OrderEvents --from '90m ago' --limit 100 -o jsonl",
         ],
     ),
+    (
+        "message trace",
+        &[
+            "rmq message trace 7F00000100002A9F0000000000000346",
+            "rmq message trace --key K-7 --topic OrderEvents -o json",
+        ],
+    ),
+    (
+        "message export",
+        &[
+            "rmq message export --topic OrderEvents --out orders.jsonl --since -2h",
+            "rmq message export --topic OrderEvents --out - --tag TagA --limit 100",
+        ],
+    ),
+    (
+        "message import",
+        &["rmq message import --file orders.jsonl --to-topic OrderEvents2 --rate 100/s"],
+    ),
+    (
+        "export all",
+        &["rmq export all --out cluster.toml", "rmq export all --cluster C1"],
+    ),
+    ("export topics", &["rmq export topics --out topics.toml"]),
+    ("export groups", &["rmq export groups --out groups.toml"]),
+    ("export config", &["rmq export config -o csv --out settings.csv"]),
+    ("export metrics", &["rmq export metrics -o json"]),
+    (
+        "apply",
+        &[
+            "rmq apply -f cluster.toml --dry-run",
+            "rmq apply -f clusters/prod/ --prune --yes",
+        ],
+    ),
+    ("diff", &["rmq diff -f cluster.toml"]),
+    (
+        "cluster diff",
+        &[
+            "rmq cluster diff prod-eu prod-us",
+            "rmq cluster diff prod-eu cluster.toml --as-apply",
+        ],
+    ),
+    (
+        "topic diff",
+        &[
+            "rmq topic diff broker-a broker-b",
+            "rmq topic diff prod-eu prod-us --only OrderEvents",
+        ],
+    ),
+    ("group diff", &["rmq group diff prod-eu prod-us"]),
+    ("broker restart-plan", &["rmq broker restart-plan --cluster C1"]),
+    (
+        "dlq list",
+        &["rmq dlq list", "rmq dlq list --sort-by newest:desc"],
+    ),
+    (
+        "dlq show",
+        &[
+            "rmq dlq show CG_ORDERS --since -2h",
+            "rmq dlq show CG_ORDERS --filter 'tag=TagA && resent=no' -o wide",
+        ],
+    ),
+    (
+        "dlq resend",
+        &[
+            "rmq dlq resend CG_ORDERS --all --dry-run",
+            "rmq dlq resend CG_ORDERS --since -2h --to-retry --rate 100/s",
+            "rmq dlq resend CG_ORDERS --resume",
+        ],
+    ),
+    ("dlq export", &["rmq dlq export CG_ORDERS --out dead.jsonl"]),
     (
         "tui",
         &[

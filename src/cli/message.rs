@@ -420,7 +420,7 @@ async fn get_at(
 }
 
 /// Messages by key, or by unique key when `key` is none, from every master of the topic; failures; where it looked.
-async fn search(
+pub async fn search(
     session: &Session,
     topic: &str,
     key: Option<&str>,

@@ -3,6 +3,7 @@
 //! Data goes to stdout, talk to stderr. A command ends with one of the codes of [`exit`].
 
 mod acl;
+mod apply;
 mod broker;
 mod broker_change;
 mod broker_clean;
@@ -16,19 +17,27 @@ mod container;
 mod context;
 mod controller;
 mod dashboard;
+mod diff;
+mod dlq;
 mod docs;
+mod doctor;
 mod drain;
 mod examples;
 pub mod exit;
+mod export;
 mod group;
 mod kv;
 mod lag;
+mod merge;
 mod message;
 mod metrics;
 mod namesrv;
 mod offsets;
 pub mod output;
+mod progress;
+mod record;
 mod reset;
+mod restart;
 mod scale;
 mod scope;
 mod secret;
@@ -41,6 +50,7 @@ mod tail;
 pub mod time;
 mod topic;
 mod topic_change;
+mod trace;
 mod user;
 mod watch;
 
@@ -74,7 +84,7 @@ enum Command {
     Standalone(serve::StandaloneArgs),
     /// Clusters
     #[command(subcommand, visible_alias = "clusters")]
-    Cluster(cluster::Command),
+    Cluster(ClusterCommand),
     /// Brokers
     #[command(subcommand, visible_aliases = ["brokers", "b"])]
     Broker(BrokerCommand),
@@ -83,16 +93,16 @@ enum Command {
     Namesrv(NamesrvCommand),
     /// Topics
     #[command(subcommand, visible_aliases = ["topics", "t"])]
-    Topic(topic::Command),
+    Topic(TopicCommand),
     /// Consumer groups
     #[command(subcommand, visible_aliases = ["groups", "g"])]
-    Group(group::Command),
+    Group(GroupCommand),
     /// Committed offsets of groups
     #[command(subcommand, visible_alias = "offsets")]
     Offset(offsets::Command),
     /// Messages
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
-    Message(message::Command),
+    Message(MessageCommand),
     /// Key-value store of the name servers
     #[command(subcommand)]
     Kv(kv::Command),
@@ -105,6 +115,21 @@ enum Command {
     /// Controllers of Java brokers
     #[command(subcommand, visible_alias = "controllers")]
     Controller(controller::Command),
+    /// Dead letters
+    #[command(subcommand)]
+    Dlq(dlq::Command),
+    /// Write topics, groups, settings or messages to files
+    #[command(subcommand)]
+    Export(export::ExportCommand),
+    /// Make a cluster look as a file says
+    Apply(apply::ApplyArgs),
+    /// Show how a cluster differs from a file; changes nothing
+    Diff(apply::FileArgs),
+    /// Read files back
+    #[command(subcommand)]
+    Import(export::ImportCommand),
+    /// Examine the clusters and say what needs a look
+    Doctor(doctor::DoctorArgs),
     /// Show clusters, heartbeats and brokers live
     #[command(visible_alias = "top")]
     Tui(dashboard::TuiArgs),
@@ -143,6 +168,49 @@ enum BrokerCommand {
     Start(serve::BrokerStartArgs),
     #[command(flatten)]
     Ask(broker::Command),
+    /// Print the steps of a rolling restart; changes nothing
+    RestartPlan {
+        #[command(flatten)]
+        scope: scope::ScopeArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterCommand {
+    #[command(flatten)]
+    Ask(cluster::Command),
+    /// Examine the clusters and say what needs a look
+    Doctor(doctor::DoctorArgs),
+    /// Compare two clusters, brokers or files: topics, groups, settings
+    Diff(diff::ClusterDiffArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum TopicCommand {
+    #[command(flatten)]
+    Ask(topic::Command),
+    /// Compare the topics of two clusters, brokers or files
+    Diff(diff::NounDiffArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum GroupCommand {
+    #[command(flatten)]
+    Ask(group::Command),
+    /// Compare the groups of two clusters, brokers or files
+    Diff(diff::NounDiffArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum MessageCommand {
+    #[command(flatten)]
+    Ask(message::Command),
+    /// Show the way of one message: stored, delivered, given back, dead, and where each group stands
+    Trace(trace::TraceArgs),
+    /// Write the messages of a topic with all properties to a file
+    Export(export::ExportArgs),
+    /// Send the messages of a file
+    Import(export::ImportArgs),
 }
 
 /// The grammar with the examples in its help.
@@ -222,13 +290,44 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Broker(BrokerCommand::Ask(command)) => {
             ask(&global, async |session| broker::run(session, command).await)
         }
+        Command::Broker(BrokerCommand::RestartPlan { scope }) => {
+            ask(&global, async |session| restart::run(session, &scope).await)
+        }
         Command::Tui(args) => dashboard::run(&global, args),
-        Command::Cluster(cluster::Command::Top(args)) => dashboard::run(&global, args),
-        Command::Cluster(command) => ask(&global, async |session| cluster::run(session, command).await),
-        Command::Topic(command) => ask(&global, async |session| topic::run(session, command).await),
-        Command::Group(command) => ask(&global, async |session| group::run(session, command).await),
         Command::Offset(command) => ask(&global, async |session| offsets::run(session, command).await),
-        Command::Message(command) => ask(&global, async |session| message::run(session, command).await),
+        Command::Dlq(command) => ask(&global, async |session| dlq::run(session, command).await),
+        Command::Export(command) => ask(&global, async |session| export::export(session, command).await),
+        Command::Import(command) => ask(&global, async |session| export::import(session, command).await),
+        Command::Apply(args) => ask(&global, async |session| apply::apply(session, &args).await),
+        Command::Diff(args) => ask(&global, async |session| apply::diff(session, &args).await),
+        Command::Cluster(ClusterCommand::Ask(cluster::Command::Top(args))) => dashboard::run(&global, args),
+        Command::Cluster(ClusterCommand::Diff(args)) => on_this_thread(diff::cluster(&global, &args)),
+        Command::Topic(TopicCommand::Diff(args)) => on_this_thread(diff::topics(&global, &args)),
+        Command::Group(GroupCommand::Diff(args)) => on_this_thread(diff::groups(&global, &args)),
+        Command::Message(MessageCommand::Trace(args)) => {
+            ask(&global, async |session| trace::run(session, &args).await)
+        }
+        Command::Message(MessageCommand::Export(args)) => {
+            ask(&global, async |session| export::messages(session, &args).await)
+        }
+        Command::Message(MessageCommand::Import(args)) => ask(&global, async |session| {
+            export::import_messages(session, &args).await
+        }),
+        Command::Cluster(ClusterCommand::Doctor(args)) | Command::Doctor(args) => {
+            ask(&global, async |session| doctor::run(session, &args).await)
+        }
+        Command::Cluster(ClusterCommand::Ask(command)) => {
+            ask(&global, async |session| cluster::run(session, command).await)
+        }
+        Command::Topic(TopicCommand::Ask(command)) => {
+            ask(&global, async |session| topic::run(session, command).await)
+        }
+        Command::Group(GroupCommand::Ask(command)) => {
+            ask(&global, async |session| group::run(session, command).await)
+        }
+        Command::Message(MessageCommand::Ask(command)) => {
+            ask(&global, async |session| message::run(session, command).await)
+        }
     }
 }
 

@@ -331,6 +331,30 @@ impl std::str::FromStr for Filter {
     }
 }
 
+/// As it is written, so that it reads back.
+impl std::fmt::Display for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, condition) in self.0.iter().enumerate() {
+            let and = if i == 0 { "" } else { " && " };
+            write!(f, "{and}{}{}'{}'", condition.key, condition.op, condition.value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Filter {
+    /// True for a row that it lets pass; an unknown column is a wrong usage.
+    pub fn keeps(&self, listing: &Listing, row: &[Cell]) -> Result<bool, Failure> {
+        for condition in &self.0 {
+            let at = Printer::index(listing, &condition.key)?;
+            if !condition.holds(&row[at]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 impl Condition {
     fn holds(&self, cell: &Cell) -> bool {
         let text = cell.raw();

@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::Instant;
 
 use super::exit::Failure;
+use super::merge::Merge;
 use super::message::{BodyForm, columns, row};
 use super::output::{Format, Listing, Printer, cut, printable};
 use super::session::Session;
@@ -16,13 +18,15 @@ use super::time::{self, When};
 use super::topic::not_found;
 use crate::client::admin::message::{Pull, PullStatus, Pulled, QueueAt, queues};
 use crate::client::{Deadline, Error, Message};
+use crate::protocol::body::SubscriptionData;
+use crate::protocol::codes;
 
 /// How long a broker holds a pull of an idle queue.
 const HOLD: Duration = Duration::from_secs(15);
 /// What a held pull may take beyond it.
 const GRACE: Duration = Duration::from_secs(10);
-/// Pause between two looks for new queues.
-const REFRESH: Duration = Duration::from_secs(10);
+/// Pause between two notices of falling behind.
+const BEHIND_EVERY: Duration = Duration::from_secs(10);
 /// Messages of one pull.
 const BATCH: i32 = 32;
 
@@ -55,9 +59,27 @@ pub struct TailArgs {
     /// Only these tags, such as 'TagA || TagB'; filtered by the broker
     #[arg(long, default_value = "*", value_name = "TAGS", hide_default_value = true)]
     tag: String,
+    /// Only messages for which this SQL92 expression holds; filtered by the broker (enablePropertyFilter=true)
+    #[arg(long, value_name = "EXPR", conflicts_with = "tag")]
+    sql: Option<String>,
     /// Only bodies that contain this text
     #[arg(long, value_name = "TEXT")]
     grep: Option<String>,
+    /// Only messages with this key
+    #[arg(short, long, value_name = "KEY")]
+    key: Option<String>,
+    /// Only messages with this property; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
+    prop: Vec<(String, String)>,
+    /// Print at most so many messages a second, such as 10 or 10/s
+    #[arg(long, value_name = "RATE", value_parser = super::dlq::rate, requires = "follow")]
+    rate: Option<f64>,
+    /// Follow for this long, then end
+    #[arg(long = "for", value_name = "DURATION", value_parser = time::parse_duration, requires = "follow")]
+    span: Option<Duration>,
+    /// Pause between two looks for new queues and brokers
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = time::parse_duration)]
+    refresh: Duration,
     /// Most messages; 0 is no limit [default: 10, without a limit when following]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -70,12 +92,25 @@ impl TailArgs {
     fn wants(&self, message: &Message) -> bool {
         let tags: Vec<&str> = self.tag.split("||").map(str::trim).collect();
         // The broker compares hashes; two tags may share one.
-        let tag = tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t));
+        let tag = self.sql.is_some() || tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t));
         let text = self
             .grep
             .as_ref()
             .is_none_or(|g| String::from_utf8_lossy(&message.body).contains(g.as_str()));
         tag && text
+            && self.key.as_ref().is_none_or(|key| message.keys().contains(key))
+            && self
+                .prop
+                .iter()
+                .all(|(name, value)| message.property(name) == Some(value))
+    }
+
+    /// The expression that the broker filters by, and its type.
+    fn expression(&self) -> (&str, &'static str) {
+        match &self.sql {
+            Some(sql) => (sql, SubscriptionData::SQL92),
+            None => (&self.tag, SubscriptionData::TAG),
+        }
     }
 
     fn limit(&self) -> usize {
@@ -210,10 +245,12 @@ async fn read_queue(
             queue: at.queue,
             offset: next,
             most: BATCH,
-            tags: &args.tag,
+            tags: args.expression().0,
             hold: None,
         };
-        let pulled = client.pull(&at.broker, &pull, client.deadline()).await?;
+        let pulled = client
+            .pull_by(&at.broker, &pull, args.expression().1, client.deadline())
+            .await?;
         if let Some(damage) = &pulled.damage {
             session.warn(&format!(
                 "{} queue {} behind offset {next}: {damage}",
@@ -238,28 +275,69 @@ async fn read_queue(
 
 type Waiting<'a> = FuturesUnordered<BoxFuture<'a, (QueueAt, i64, Result<Pulled, Error>)>>;
 
-/// Prints messages as they come, until the limit or an interrupt.
+/// Where to begin in a queue that is followed.
+async fn begin(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<i64, Error> {
+    let client = &session.client;
+    match &args.from {
+        None => client.max_offset(at, &args.topic, client.deadline()).await,
+        Some(_) => Ok(range(session, args, at).await?.0),
+    }
+}
+
+/// Prints messages in the order of their store time as they come, until the limit, the time or an interrupt.
 async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Result<(), Failure> {
+    let started_ms = time::now_ms();
     let mut left = args.limit();
     let mut out = Lines::new(session, args)?;
+    let mut merge = Merge::default();
     let mut waiting: Waiting<'_> = FuturesUnordered::new();
+    // Queues that are not pulled while too many messages wait to be printed.
+    let mut parked: Vec<(QueueAt, i64)> = Vec::new();
     let mut known: Vec<QueueAt> = Vec::new();
     for at in found {
-        let begin = match &args.from {
-            None => {
-                session
-                    .client
-                    .max_offset(&at, &args.topic, session.client.deadline())
-                    .await?
-            }
-            Some(_) => range(session, args, &at).await?.0,
-        };
+        let offset = begin(session, args, &at).await?;
         known.push(at.clone());
-        waiting.push(hold(session, args, at, begin, Duration::ZERO));
+        waiting.push(hold(session, args, at, offset, Duration::ZERO));
     }
-    let mut refresh = tokio::time::interval_at(tokio::time::Instant::now() + REFRESH, REFRESH);
+    let mut refresh = tokio::time::interval_at(Instant::now() + args.refresh, args.refresh);
     let mut silent: BTreeMap<String, String> = BTreeMap::new();
+    let end = args.span.map(|span| Instant::now() + span);
+    let mut told_behind: Option<std::time::Instant> = None;
+    // When the next message may be printed.
+    let mut pace = std::time::Instant::now();
     while left > 0 {
+        let now = std::time::Instant::now();
+        let most = if args.rate.is_some() {
+            usize::from(pace <= now)
+        } else {
+            left
+        };
+        for message in merge.due(now, most.min(left)) {
+            out.print(&message)?;
+            left -= 1;
+            if let Some(rate) = args.rate {
+                pace = pace.max(now) + Duration::from_secs_f64(1.0 / rate);
+            }
+        }
+        out.flush()?;
+        if left == 0 {
+            break;
+        }
+        if !merge.is_full() {
+            for (at, offset) in parked.drain(..) {
+                waiting.push(hold(session, args, at, offset, Duration::ZERO));
+            }
+        } else if told_behind.is_none_or(|at| at.elapsed() > BEHIND_EVERY) {
+            told_behind = Some(now);
+            session.warn(&format!(
+                "falling behind: {} messages wait to be printed, {} queues are not read meanwhile",
+                merge.len(),
+                parked.len()
+            ));
+        }
+        let turn = merge
+            .next_due()
+            .map(|due| if args.rate.is_some() { due.max(pace) } else { due });
         tokio::select! {
             Some((at, offset, answer)) = waiting.next() => {
                 let (next, rest) = match answer {
@@ -271,15 +349,17 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
                                 at.broker, at.queue, pulled.next
                             ));
                         }
-                        for message in pulled.messages.iter().filter(|m| args.wants(m)) {
-                            if left == 0 {
-                                break;
+                        let arrived = std::time::Instant::now();
+                        for message in pulled.messages {
+                            if args.wants(&message) {
+                                merge.push(message, arrived);
                             }
-                            out.print(message)?;
-                            left -= 1;
                         }
-                        out.flush()?;
                         (pulled.next, Duration::ZERO)
+                    }
+                    // An expression that the broker refuses will be refused again.
+                    Err(e) if e.remote_code() == Some(codes::SUBSCRIPTION_PARSE_FAILED) => {
+                        return Err(Failure::from(&e));
                     }
                     Err(e) => {
                         let why = e.reason();
@@ -289,22 +369,58 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
                         (offset, Duration::from_secs(1))
                     }
                 };
-                waiting.push(hold(session, args, at, next, rest));
+                if merge.is_full() {
+                    parked.push((at, next));
+                } else {
+                    waiting.push(hold(session, args, at, next, rest));
+                }
             }
+            () = until(turn) => {}
             _ = refresh.tick() => {
                 for at in wanted_queues(session, args).await.unwrap_or_default() {
-                    if !known.contains(&at) {
+                    if known.contains(&at) {
+                        continue;
+                    }
+                    // Stored since we began: a broker that comes back brings its whole past along.
+                    let client = &session.client;
+                    let since = client.offset_at(&at, &args.topic, started_ms, client.deadline()).await;
+                    if let Ok(offset) = since {
                         known.push(at.clone());
-                        waiting.push(hold(session, args, at, 0, Duration::ZERO));
+                        waiting.push(hold(session, args, at, offset, Duration::ZERO));
                     }
                 }
             }
+            () = sleep_until(end) => break,
             _ = tokio::signal::ctrl_c() => {
+                print_rest(&mut out, &mut merge, left)?;
                 return Err(Failure::new(super::exit::INTERRUPTED, "interrupted"));
             }
         }
     }
-    Ok(())
+    print_rest(&mut out, &mut merge, left)
+}
+
+/// What came and waits for older messages is printed at the end, too.
+fn print_rest(out: &mut Lines<'_>, merge: &mut Merge, left: usize) -> Result<(), Failure> {
+    for message in merge.drain().into_iter().take(left) {
+        out.print(&message)?;
+    }
+    out.flush()
+}
+
+/// Sleeps until then, or for ever.
+async fn until(at: Option<std::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(Instant::from_std(at)).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// One held pull, after a rest.
@@ -322,12 +438,17 @@ fn hold<'a>(
             queue: at.queue,
             offset,
             most: BATCH,
-            tags: &args.tag,
+            tags: args.expression().0,
             hold: Some(HOLD),
         };
         let answer = session
             .client
-            .pull(&at.broker, &pull, Deadline::after(HOLD + GRACE))
+            .pull_by(
+                &at.broker,
+                &pull,
+                args.expression().1,
+                Deadline::after(HOLD + GRACE),
+            )
             .await;
         (at, offset, answer)
     })

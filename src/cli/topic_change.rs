@@ -408,7 +408,7 @@ fn judge(
 }
 
 /// The command that restores what a broker had.
-fn undo_line(name: &str, broker: &BrokerAt, before: &TopicConfig, after: &TopicConfig) -> String {
+pub fn undo_line(name: &str, broker: &BrokerAt, before: &TopicConfig, after: &TopicConfig) -> String {
     let mut line = format!("rmq topic update {name} --broker {}", broker.addr);
     if before.perm != after.perm {
         line.push_str(&format!(" --perm {}", before.perm.0));

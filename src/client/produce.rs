@@ -124,7 +124,18 @@ impl Producer {
 
     /// Sends one message, to the queue next in turn unless one is named. Not repeated on failure.
     pub async fn send(&self, message: &Outgoing) -> Result<Sent, Error> {
-        let header = self.header(message)?;
+        self.send_as(message, &self.unique_key()).await
+    }
+
+    /// A unique key for a message that is sent with [`Producer::send_as`].
+    pub fn unique_key(&self) -> String {
+        self.unique_keys.next(now_ms(), 0)
+    }
+
+    /// Sends one message under a unique key that is known beforehand, so that it can be looked for when its answer is
+    /// lost.
+    pub async fn send_as(&self, message: &Outgoing, unique_key: &str) -> Result<Sent, Error> {
+        let header = self.header(message, unique_key)?;
         let route = self.route(message).await?;
         let targets = writable(&route, message);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -181,7 +192,7 @@ impl Producer {
     }
 
     /// The header of a message, its queue still open.
-    fn header(&self, message: &Outgoing) -> Result<SendMessageV2, Error> {
+    fn header(&self, message: &Outgoing, unique_key: &str) -> Result<SendMessageV2, Error> {
         check_topic(&message.topic).map_err(|e| Error::Invalid {
             what: format!("topic \"{}\"", message.topic),
             reason: e.to_string(),
@@ -217,7 +228,7 @@ impl Producer {
         if let Some(level) = message.delay_level {
             add(names::DELAY, &level.to_string())?;
         }
-        add(names::UNIQ_KEY, &self.unique_keys.next(now, 0))?;
+        add(names::UNIQ_KEY, unique_key)?;
         add(names::WAIT, "true")?;
         Ok(SendMessageV2 {
             producer_group: self.group.clone(),

@@ -248,7 +248,7 @@ fn registration(ns: &NameServerState, broker: &BrokerId, addr: &str, answers: bo
 }
 
 /// Backlog by group over all asked brokers.
-fn groups(answers: Vec<Result<Vec<GroupLag>, String>>, now: i64) -> Vec<GroupState> {
+pub(super) fn groups(answers: Vec<Result<Vec<GroupLag>, String>>, now: i64) -> Vec<GroupState> {
     let failed = answers.iter().find_map(|a| a.as_ref().err().cloned());
     let mut by_group: BTreeMap<String, Vec<GroupLag>> = BTreeMap::new();
     for row in answers.into_iter().flatten().flatten() {

@@ -1,6 +1,9 @@
 //! The real binary against servers of this process: exit codes, clean stdout, one row a target.
 
+mod declare;
+mod dlq;
 mod docs;
+mod doctor;
 mod fakes;
 mod life;
 mod prompt;
@@ -74,6 +77,11 @@ impl Cluster {
     /// A path in the cluster's directory.
     pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Home of the binary; it goes with the cluster.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     pub async fn stop(mut self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::error::{Error, Server};
 use crate::client::message::Message;
 use crate::client::{Client, Deadline};
-use crate::protocol::body::TopicRouteData;
+use crate::protocol::body::{SubscriptionData, TopicRouteData};
 use crate::protocol::codes;
 use crate::protocol::requests::{
     GetMaxOffset, GetMinOffset, PullMessage, PullMessageReply, QueryMessage, SearchOffsetByTimestamp,
@@ -194,6 +194,17 @@ impl Client {
 
     /// Reads a queue without a trace: the subscription travels in the header, nothing is committed.
     pub async fn pull(&self, broker: &Server, pull: &Pull<'_>, deadline: Deadline) -> Result<Pulled, Error> {
+        self.pull_by(broker, pull, SubscriptionData::TAG, deadline).await
+    }
+
+    /// [`Client::pull`] with `tags` as an expression of this type, `TAG` or `SQL92`.
+    pub async fn pull_by(
+        &self,
+        broker: &Server,
+        pull: &Pull<'_>,
+        expression_type: &str,
+        deadline: Deadline,
+    ) -> Result<Pulled, Error> {
         let hold = if pull.hold.is_some() {
             PullMessage::SUSPEND
         } else {
@@ -210,7 +221,7 @@ impl Client {
                 .hold
                 .map_or(0, |hold| i64::try_from(hold.as_millis()).unwrap_or(i64::MAX)),
             subscription: Some(pull.tags.to_owned()),
-            expression_type: Some("TAG".to_owned()),
+            expression_type: Some(expression_type.to_owned()),
             ..PullMessage::default()
         };
         self.pull_with(broker, &header, deadline).await

@@ -1,0 +1,619 @@
+//! `rmq apply -f` and `rmq diff -f`: a cluster as a file says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::output::{Listing, col};
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::topic_change::undo_line;
+use super::{quoted, time};
+use crate::client::declare::plan::{Change, changes};
+use crate::client::declare::{Declared, Held, read, write};
+use crate::client::{BrokerAt, Deadline, Error, Which};
+use crate::protocol::Json;
+use crate::protocol::requests::{DeleteSubscriptiongroup, UpdateAndCreateSubscriptiongroup};
+
+/// Longest file read.
+const FILE_MAX: u64 = 64 * 1024 * 1024;
+/// A topic that took a message in this time is not pruned, ms.
+const IN_USE_MS: i64 = 600_000;
+
+/// Where the declaration is.
+#[derive(Debug, Clone, Args)]
+pub struct FileArgs {
+    /// TOML file, JSON list of mqadmin, directory of such files, or - for stdin; repeatable
+    #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
+    file: Vec<PathBuf>,
+    /// Also delete topics and groups that the file does not have, of the kinds that it has any of; never system objects
+    #[arg(long)]
+    prune: bool,
+    /// Cluster, when the file does not say which or another is meant
+    #[arg(short, long, value_name = "NAME")]
+    cluster: Option<String>,
+}
+
+/// `rmq apply`
+#[derive(Debug, Clone, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    files: FileArgs,
+    /// Let a smaller number of queues be reached step by step, as rmq topic scale does
+    #[arg(long)]
+    scale: bool,
+}
+
+/// A declaration and what it means for a cluster.
+struct Prepared {
+    declared: Declared,
+    cluster: String,
+    brokers: Vec<BrokerAt>,
+    held: Held,
+    changes: Vec<Change>,
+}
+
+/// Reads one file; JSON or TOML.
+pub fn read_file(path: &Path) -> Result<Declared, Failure> {
+    let failed = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", path.display()));
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin()
+            .lock()
+            .take(FILE_MAX)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
+    } else {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(FILE_MAX).read_to_string(&mut text).map_err(failed)?;
+    }
+    if text.len() as u64 >= FILE_MAX {
+        return Err(Failure::usage(format!(
+            "{} is longer than {FILE_MAX} bytes",
+            path.display()
+        )));
+    }
+    read::parse(&text).map_err(|e| {
+        Failure::usage(format!(
+            "{} does not say what a cluster shall look like",
+            path.display()
+        ))
+        .because(e)
+    })
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Declared, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let failed = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", path.display()));
+            let mut inside = Vec::new();
+            for entry in std::fs::read_dir(path).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.extension().is_some_and(|e| e == "toml" || e == "json") {
+                    inside.push(path);
+                }
+            }
+            if inside.is_empty() {
+                return Err(Failure::usage(format!(
+                    "{} has no .toml and no .json file in it",
+                    path.display()
+                )));
+            }
+            inside.sort();
+            files.extend(inside);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let mut all = Declared::default();
+    for path in files {
+        all = read::merge(all, read_file(&path)?)
+            .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+    }
+    Ok(all)
+}
+
+/// What masters have; all of them, or the failure of those that do not answer.
+pub async fn held(session: &Session, brokers: &[BrokerAt]) -> Result<Held, Failure> {
+    let deadline = Deadline::after(session.timeout);
+    session.client.held(brokers, deadline).await.map_err(|failed| {
+        let failures: Vec<Failure> = failed.iter().map(|(_, e)| Failure::from(e)).collect();
+        match Failure::over(&failures, false) {
+            Err(failure) => Failure {
+                what: format!("{}; nothing was changed", failure.what),
+                ..failure
+            },
+            Ok(()) => Failure::new(exit::CONNECTION, "a broker cannot be read"),
+        }
+    })
+}
+
+async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure> {
+    let declared = read_all(&args.file)?;
+    if declared.topics.is_empty() && declared.groups.is_empty() {
+        return Err(Failure::usage("the file has neither a topic nor a group in it"));
+    }
+    let scope = ScopeArgs {
+        cluster: args.cluster.clone().or_else(|| declared.cluster.clone()),
+        broker: Vec::new(),
+    };
+    let brokers = scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let cluster = brokers.first().map(|b| b.id.cluster.clone()).unwrap_or_default();
+    let held = held(session, &brokers).await?;
+    let changes = changes(&declared, &held, args.prune).map_err(|e| {
+        Failure::new(exit::NOT_FOUND, e).hint(format!("rmq broker list --cluster {}", quoted(&cluster)))
+    })?;
+    Ok(Prepared {
+        declared,
+        cluster,
+        brokers,
+        held,
+        changes,
+    })
+}
+
+/// Runs `rmq diff -f`.
+pub async fn diff(session: &Session, args: &FileArgs) -> Result<(), Failure> {
+    let prepared = prepare(session, args).await?;
+    let mut listing = Listing::new(
+        "Diff",
+        &[
+            col("op"),
+            col("kind"),
+            col("name"),
+            col("target"),
+            col("field"),
+            col("cluster"),
+            col("file"),
+        ],
+    );
+    listing.ordered = true;
+    for change in &prepared.changes {
+        for (field, before, after) in change.fields() {
+            listing.push(vec![
+                change.sign().into(),
+                change.noun().into(),
+                change.name().into(),
+                change.broker().id.name.as_str().into(),
+                field.into(),
+                before.into(),
+                after.into(),
+            ]);
+        }
+    }
+    let count = listing.rows.len();
+    session.printer.print(listing)?;
+    if count == 0 {
+        session.note(&format!("cluster {} is as the file says", prepared.cluster));
+        return Ok(());
+    }
+    Err(Failure::new(
+        exit::WARNINGS,
+        format!(
+            "cluster {} differs from the file in {count} fields",
+            prepared.cluster
+        ),
+    )
+    .hint("rmq apply with the same file"))
+}
+
+/// Runs `rmq apply`.
+pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
+    let mut prepared = prepare(session, &args.files).await?;
+    if prepared.changes.is_empty() {
+        return change::nothing(session);
+    }
+    if let Some(name) = prepared.changes.iter().find(|c| c.shrinks()).map(Change::name) {
+        if !args.scale {
+            return Err(refuse_shrink(&prepared, name));
+        }
+        for way in scales(&prepared)? {
+            super::scale::run(session, way).await?;
+        }
+        prepared = prepare(session, &args.files).await?;
+        // What a dry run did not scale is left out of the rest.
+        prepared.changes.retain(|c| !(session.dry_run && c.shrinks()));
+        if let Some(name) = prepared.changes.iter().find(|c| c.shrinks()).map(Change::name) {
+            return Err(refuse_shrink(&prepared, name));
+        }
+        if prepared.changes.is_empty() {
+            return Ok(());
+        }
+    }
+    if !session.dry_run {
+        refuse_in_use(session, &prepared).await?;
+    }
+    let (plan, counts) = plan(&prepared);
+    change::tell_impact(session, &plan);
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let undo = undo(session, &prepared)?;
+    let done = carry_out(session, &prepared).await;
+    let proven = read_back(session, &prepared, args.files.prune).await;
+    let mut outcomes = Vec::new();
+    for ((change, done), count) in prepared.changes.iter().zip(done).zip(counts) {
+        let outcome = match done {
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+            Ok(()) => match &proven {
+                Err(why) => Outcome::Unproven(format!("written, but not read back: {why}")),
+                Ok(left) => match left.iter().find(|l| same(l, change)) {
+                    Some(left) => Outcome::Unproven(
+                        left.fields()
+                            .iter()
+                            .map(|(field, now, _)| format!("{field} reads back {now}"))
+                            .collect::<Vec<_>>()
+                            .join(", "),
+                    ),
+                    None => Outcome::Done,
+                },
+            },
+        };
+        outcomes.extend(vec![outcome; count]);
+    }
+    change::report(session, &plan, outcomes, undo)
+}
+
+fn same(a: &Change, b: &Change) -> bool {
+    a.noun() == b.noun() && a.name() == b.name() && a.broker() == b.broker()
+}
+
+/// Messages may be left in queues that nobody reads: that takes the steps of `rmq topic scale`.
+fn refuse_shrink(prepared: &Prepared, name: &str) -> Failure {
+    let to = prepared
+        .changes
+        .iter()
+        .find_map(|c| match c {
+            Change::Topic { after, .. } if c.name() == name && c.shrinks() => Some(after.write_queue_nums),
+            _ => None,
+        })
+        .unwrap_or(0);
+    Failure::new(
+        exit::PRECONDITION,
+        format!("the file has fewer queues of topic {name} than the cluster; nothing was changed"),
+    )
+    .because("Messages in the queues that go must be consumed first: write queues shrink, then a wait, then read queues.")
+    .hint(format!("rmq topic scale {name} --to {to}, or --scale to let apply do it"))
+}
+
+/// The command line of one way to fewer queues.
+#[derive(Debug, clap::Parser)]
+struct Way {
+    #[command(flatten)]
+    args: super::scale::ScaleArgs,
+}
+
+/// One way a topic and number of queues, for all brokers that go there.
+fn scales(prepared: &Prepared) -> Result<Vec<super::scale::ScaleArgs>, Failure> {
+    let mut ways: BTreeMap<(&str, i32, i32), Vec<&str>> = BTreeMap::new();
+    for change in prepared.changes.iter().filter(|c| c.shrinks()) {
+        if let Change::Topic { broker, after, .. } = change {
+            ways.entry((&after.topic_name, after.read_queue_nums, after.write_queue_nums))
+                .or_default()
+                .push(&broker.id.name);
+        }
+    }
+    ways.into_iter()
+        .map(|((name, read, write), brokers)| {
+            let mut words = vec![
+                "scale".to_owned(),
+                format!("--read-to={read}"),
+                format!("--write-to={write}"),
+            ];
+            words.extend(brokers.iter().map(|b| format!("--broker={b}")));
+            words.extend(["--".to_owned(), name.to_owned()]);
+            <Way as clap::Parser>::try_parse_from(words)
+                .map(|way| way.args)
+                .map_err(|e| Failure::usage(e.to_string()))
+        })
+        .collect()
+}
+
+/// What is pruned is not in use: no client online, no message in the last ten minutes.
+async fn refuse_in_use(session: &Session, prepared: &Prepared) -> Result<(), Failure> {
+    let client = &session.client;
+    for change in &prepared.changes {
+        let server = change.broker().server();
+        let refused = |what: String| {
+            Failure::new(
+                exit::PRECONDITION,
+                format!("{what}, so it is not deleted; nothing was changed"),
+            )
+        };
+        match change {
+            Change::DeleteGroup { name, .. } => {
+                let online = client.group_clients(&server, name, client.deadline()).await?;
+                if online.is_some_and(|c| !c.connection_set.is_empty()) {
+                    return Err(refused(format!("group {name} has clients online at {server}"))
+                        .hint(format!("rmq group clients {name}")));
+                }
+            }
+            Change::DeleteTopic { name, .. } => {
+                let stats = client.topic_stats(&server, name, client.deadline()).await?;
+                let newest = stats
+                    .offset_table
+                    .values()
+                    .filter(|r| r.max_offset > r.min_offset)
+                    .map(|r| r.last_update_timestamp)
+                    .max();
+                if newest.is_some_and(|at| time::now_ms().saturating_sub(at) < IN_USE_MS) {
+                    return Err(refused(format!(
+                        "topic {name} took a message on {server} in the last 10 minutes"
+                    ))
+                    .hint(format!("rmq topic status {name}")));
+                }
+            }
+            Change::Topic { .. } | Change::Group { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// The plan, and how many of its steps belong to each change.
+fn plan(prepared: &Prepared) -> (Plan, Vec<usize>) {
+    let mut plan = Plan {
+        action: format!("apply to cluster {}", prepared.cluster),
+        object: prepared.cluster.clone(),
+        cluster: prepared.cluster.clone(),
+        class: Class::A,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let mut counts = Vec::new();
+    for change in &prepared.changes {
+        let fields = change.fields();
+        counts.push(fields.len());
+        let what = format!("{} {}", change.noun(), change.name());
+        for (field, before, after) in fields {
+            plan.steps.push(Step {
+                target: change.broker().server().to_string(),
+                field: if field == change.noun() {
+                    what.clone()
+                } else {
+                    format!("{what} {field}")
+                },
+                before,
+                after,
+            });
+        }
+        match change {
+            Change::DeleteTopic { name, .. } => {
+                plan.class = Class::C;
+                plan.impact.push(format!(
+                    "the messages of topic {name} on {} are lost",
+                    change.broker().id.name
+                ));
+            }
+            Change::DeleteGroup { name, .. } => {
+                plan.class = Class::C;
+                plan.impact.push(format!(
+                    "the positions of group {name} on {} are lost",
+                    change.broker().id.name
+                ));
+            }
+            Change::Topic {
+                before: Some(before),
+                after,
+                ..
+            } => {
+                if before.perm.writable() && !after.perm.writable() {
+                    plan.class = plan.class.max(Class::B);
+                    plan.impact.push(format!(
+                        "{}: producers of {} are refused",
+                        change.broker().id.name,
+                        after.topic_name
+                    ));
+                }
+                if before.perm.readable() && !after.perm.readable() {
+                    plan.class = plan.class.max(Class::B);
+                    plan.impact.push(format!(
+                        "{}: consumers of {} are refused",
+                        change.broker().id.name,
+                        after.topic_name
+                    ));
+                }
+            }
+            Change::Group {
+                before: Some(before),
+                after,
+                ..
+            } => {
+                if before.consume_enable && !after.consume_enable {
+                    plan.class = plan.class.max(Class::B);
+                    plan.impact.push(format!(
+                        "{}: clients of {} are refused",
+                        change.broker().id.name,
+                        after.group_name
+                    ));
+                }
+            }
+            Change::Topic { .. } | Change::Group { .. } => {}
+        }
+    }
+    (plan, counts)
+}
+
+/// The commands that restore what was there. Deletions cannot be undone; what else changed can.
+fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failure> {
+    if prepared
+        .changes
+        .iter()
+        .any(|c| matches!(c, Change::DeleteTopic { .. } | Change::DeleteGroup { .. }))
+    {
+        return Ok(None);
+    }
+    let mut lines = Vec::new();
+    let (mut made, mut groups) = (BTreeSet::new(), BTreeSet::new());
+    for change in &prepared.changes {
+        match change {
+            Change::Topic {
+                broker,
+                before: Some(before),
+                after,
+                ..
+            } => lines.push(undo_line(&after.topic_name, broker, before, after)),
+            Change::Topic { broker, after, .. } => {
+                made.insert(format!(
+                    "rmq topic delete {} --broker {}",
+                    quoted(&after.topic_name),
+                    broker.id.name
+                ));
+            }
+            Change::Group { after, before, .. } => {
+                if before.is_some() {
+                    groups.insert(after.group_name.clone());
+                } else {
+                    made.insert(format!("rmq group delete {}", quoted(&after.group_name)));
+                }
+            }
+            Change::DeleteTopic { .. } | Change::DeleteGroup { .. } => {}
+        }
+    }
+    if !groups.is_empty() {
+        let mut before = prepared.held.declared(true);
+        before.topics.clear();
+        before.groups.retain(|name, _| groups.contains(name));
+        let dir = super::context::state_dir().map(|d| d.join("apply"));
+        let written = dir.and_then(|dir| {
+            let path = dir.join(format!("before-{}.toml", time::now_ms()));
+            std::fs::create_dir_all(&dir).ok()?;
+            std::fs::write(&path, write::to_toml(&before)).ok()?;
+            Some(path)
+        });
+        match written {
+            Some(path) => lines.push(format!("rmq apply -f {}", quoted(&path.display().to_string()))),
+            None => {
+                session.warn("the groups as they were could not be written down: this change has no undo")
+            }
+        }
+    }
+    lines.extend(made);
+    Ok((!lines.is_empty()).then(|| lines.join(" && ")))
+}
+
+/// Does the writes in their order; one that fails does not stop the others.
+async fn carry_out(session: &Session, prepared: &Prepared) -> Vec<Result<(), Error>> {
+    let client = &session.client;
+    let mut done = Vec::new();
+    let mut deleted: BTreeMap<&str, bool> = BTreeMap::new();
+    for change in &prepared.changes {
+        let server = change.broker().server();
+        let deadline = client.deadline();
+        let result = match change {
+            Change::Topic { before, after, .. } => {
+                client
+                    .write_topic(&server, before.as_ref(), after, deadline)
+                    .await
+            }
+            Change::Group { before, after, .. } => {
+                let body = group_body(before.as_deref(), after);
+                client
+                    .call(
+                        &server,
+                        &UpdateAndCreateSubscriptiongroup,
+                        Some(Json::new(body)),
+                        deadline,
+                    )
+                    .await
+                    .map(drop)
+            }
+            Change::DeleteTopic { name, .. } => {
+                let result = client.delete_topic_on_broker(&server, name, deadline).await;
+                *deleted.entry(name).or_insert(true) &= result.is_ok();
+                result
+            }
+            Change::DeleteGroup { name, .. } => {
+                let header = DeleteSubscriptiongroup {
+                    group_name: name.clone(),
+                    clean_offset: true,
+                };
+                client.call(&server, &header, (), deadline).await.map(drop)
+            }
+        };
+        done.push(result);
+    }
+    for (name, _) in deleted.iter().filter(|(_, ok)| **ok) {
+        // Declared for other brokers, it lives on there and registers itself.
+        if prepared.declared.topics.contains_key(*name) {
+            continue;
+        }
+        for addr in client.name_servers() {
+            let gone = client
+                .delete_topic_on_name_server(addr, name, &prepared.cluster, client.deadline())
+                .await;
+            if let Err(e) = gone {
+                session.warn(&format!("{addr} still lists {name}: {}", e.reason()));
+            }
+        }
+    }
+    done
+}
+
+/// The group as the broker takes it: attributes travel as changes, `+key` sets and `-key` takes away.
+fn group_body(
+    before: Option<&crate::protocol::body::SubscriptionGroupConfig>,
+    after: &crate::protocol::body::SubscriptionGroupConfig,
+) -> crate::protocol::body::SubscriptionGroupConfig {
+    let none = BTreeMap::new();
+    let old = before.map_or(&none, |b| &b.attributes);
+    let set = after
+        .attributes
+        .iter()
+        .filter(|(k, v)| old.get(*k) != Some(v))
+        .map(|(k, v)| (format!("+{k}"), v.clone()));
+    let unset = old
+        .keys()
+        .filter(|k| !after.attributes.contains_key(*k))
+        .map(|k| (format!("-{k}"), String::new()));
+    crate::protocol::body::SubscriptionGroupConfig {
+        attributes: set.chain(unset).collect(),
+        ..after.clone()
+    }
+}
+
+/// What is still to be changed after the writes; waits for it until the timeout.
+async fn read_back(session: &Session, prepared: &Prepared, prune: bool) -> Result<Vec<Change>, String> {
+    let end = std::time::Instant::now() + session.timeout;
+    loop {
+        let deadline = Deadline::after(session.timeout);
+        let held = session
+            .client
+            .held(&prepared.brokers, deadline)
+            .await
+            .map_err(|failed| failed.first().map(|(_, e)| e.reason()).unwrap_or_default())?;
+        let left = changes(&prepared.declared, &held, prune)?;
+        if left.is_empty() || std::time::Instant::now() >= end {
+            return Ok(left);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::declare::fresh_group;
+
+    #[test]
+    fn attributes_of_a_group_travel_as_changes() {
+        let mut before = fresh_group("g");
+        before.attributes = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into();
+        let mut after = before.clone();
+        after.attributes = [("b".to_owned(), "3".to_owned()), ("c".to_owned(), "4".to_owned())].into();
+        let body = group_body(Some(&before), &after);
+        let sent: Vec<(&str, &str)> = body
+            .attributes
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(sent, [("+b", "3"), ("+c", "4"), ("-a", "")]);
+    }
+}

@@ -1,0 +1,632 @@
+//! `rmq dlq`: dead letters.
+
+mod resend;
+mod state;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::exit::{self, Failure};
+use super::message::{BodyForm, window};
+use super::output::{Cell, Listing, col, wide};
+use super::progress::Progress;
+use super::record::Record;
+use super::session::Session;
+use super::time::When;
+use super::watch::{self, Rows, WatchArgs};
+use crate::client::admin::topic::masters;
+use crate::client::dlq::{origin_id, origin_topic, topic_of};
+use crate::client::scan::QueueRange;
+use crate::client::{BrokerAt, Message, similar};
+use crate::protocol::body::TopicRouteData;
+use crate::protocol::codes;
+use crate::protocol::model::{DLQ_PREFIX, Perm};
+pub use resend::rate;
+use state::{State, Step as Done};
+
+/// Commands on dead letters.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// List the groups that have dead letters
+    List {
+        /// Groups without any as well
+        #[arg(short, long)]
+        all: bool,
+        #[command(flatten)]
+        watch: WatchArgs,
+    },
+    /// Show the dead letters of a group
+    Show(ShowArgs),
+    /// Send dead letters again; one that was sent is never sent twice
+    Resend(resend::ResendArgs),
+    /// Write dead letters with all their properties to a file
+    Export(ExportArgs),
+    /// Delete dead letters: no server supports it
+    Purge {
+        /// Group name
+        group: String,
+    },
+}
+
+/// `rmq dlq show`
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    /// Group name
+    group: String,
+    /// Stored at or after
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<When>,
+    /// Stored at or before
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<When>,
+    /// Most letters, the oldest first; 0 is no limit
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    limit: usize,
+    /// How the body is shown
+    #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
+    body: BodyForm,
+}
+
+/// `rmq dlq export`
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// Group name
+    group: String,
+    /// File to write; - is stdout. A file that exists is not overwritten
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Form of the file
+    #[arg(long, value_enum, default_value_t = FileForm::Jsonl, value_name = "FORM")]
+    format: FileForm,
+    /// Stored at or after
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<When>,
+    /// Stored at or before
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<When>,
+}
+
+/// Form of a file of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FileForm {
+    /// One JSON object a line
+    Jsonl,
+    /// Comma separated, with a header line
+    Csv,
+}
+
+/// Runs a command on dead letters.
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { all, watch } => watch::print(session, &watch, || list(session, all)).await,
+        Command::Show(args) => show(session, &args).await,
+        Command::Resend(args) => resend::run(session, &args).await,
+        Command::Export(args) => export(session, &args).await,
+        Command::Purge { group } => Err(purge(&group)),
+    }
+}
+
+fn purge(group: &str) -> Failure {
+    Failure::new(
+        exit::UNSUPPORTED,
+        format!("dead letters of {group} cannot be deleted one by one: nothing was changed"),
+    )
+    .because(
+        "No server has a request that advances the beginning of a queue; a dead-letter topic is append-only \
+         and its messages expire like all others.",
+    )
+    .hint(format!(
+        "rmq dlq resend {group} --all, or rmq topic delete '{DLQ_PREFIX}{group}' when no letter in it is needed"
+    ))
+}
+
+/// What is known of one group's dead letters.
+#[derive(Default)]
+struct Dead {
+    brokers: Vec<String>,
+    count: i64,
+    oldest_ms: Option<i64>,
+    newest_ms: Option<i64>,
+    per_minute: Option<f64>,
+    perm: Option<Perm>,
+    clients: Option<usize>,
+    resent: usize,
+    errors: Vec<Failure>,
+}
+
+async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let names = client.topic_names(None).await?;
+    let groups: Vec<String> = names
+        .iter()
+        .filter_map(|t| t.strip_prefix(DLQ_PREFIX))
+        .map(str::to_owned)
+        .collect();
+    let states = groups.len();
+    let dead = client
+        .each(groups, |group| async move {
+            let dead = look(session, &group).await;
+            (group, dead)
+        })
+        .await;
+    let mut listing = Listing::new(
+        "DlqList",
+        &[
+            col("group"),
+            col("count"),
+            col("resent"),
+            col("oldest"),
+            col("newest"),
+            col("in_per_min"),
+            col("perm"),
+            col("clients"),
+            wide("brokers"),
+        ],
+    );
+    let (mut total, mut failed) = (0i64, 0);
+    for (group, dead) in dead {
+        failed += usize::from(!dead.errors.is_empty());
+        listing.errors.extend(dead.errors);
+        if dead.count == 0 && !all {
+            continue;
+        }
+        total = total.saturating_add(dead.count);
+        listing.push(vec![
+            group.into(),
+            dead.count.into(),
+            dead.resent.into(),
+            Cell::time(dead.oldest_ms),
+            Cell::time(dead.newest_ms),
+            dead.per_minute.into(),
+            dead.perm.map(|p| p.to_string()).into(),
+            dead.clients.into(),
+            dead.brokers.into(),
+        ]);
+    }
+    listing.summary.insert("total".into(), total.into());
+    Ok(Rows {
+        some_answered: failed < states.max(1),
+        listing,
+    })
+}
+
+/// Everything of one group's row. What fails leaves its cell unknown.
+async fn look(session: &Session, group: &str) -> Dead {
+    let client = &session.client;
+    let topic = topic_of(group);
+    let mut dead = Dead::default();
+    let route = match client.route(&topic).await {
+        Ok(Some(route)) => route,
+        Ok(None) => return dead,
+        Err(e) => {
+            dead.errors.push(Failure::from(&e));
+            return dead;
+        }
+    };
+    dead.perm = route.queue_datas.iter().map(|q| q.perm).reduce(|a, b| a.and(b));
+    let brokers = masters(&route);
+    dead.resent = state_path(group, &brokers)
+        .and_then(|path| State::read(&path).ok())
+        .map_or(0, |state| state.sent());
+    let deadline = client.deadline();
+    for broker in brokers {
+        let server = broker.server();
+        dead.brokers.push(broker.id.name.clone());
+        match client.topic_stats(&server, &topic, deadline).await {
+            Ok(stats) => {
+                for (queue, range) in &stats.offset_table {
+                    let held = range.max_offset.saturating_sub(range.min_offset).max(0);
+                    dead.count = dead.count.saturating_add(held);
+                    if held == 0 {
+                        continue;
+                    }
+                    dead.newest_ms = dead.newest_ms.max(Some(range.last_update_timestamp));
+                    let at = crate::client::admin::message::QueueAt {
+                        broker: server.clone(),
+                        queue: queue.queue_id,
+                    };
+                    let whole = QueueRange {
+                        at,
+                        begin: range.min_offset,
+                        end: range.max_offset,
+                    };
+                    if let Ok(batch) = client.batch(&topic, &whole, range.min_offset, "*").await
+                        && let Some(first) = batch.messages.first()
+                    {
+                        let oldest = dead.oldest_ms.unwrap_or(i64::MAX);
+                        dead.oldest_ms = Some(oldest.min(first.stored_ms));
+                    }
+                }
+            }
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {}
+            Err(e) => dead.errors.push(Failure::from(&e)),
+        }
+        if let Ok(rate) = client.look_topic_rate(&server, &topic, deadline).await {
+            dead.per_minute = Some(dead.per_minute.unwrap_or(0.0) + rate * 60.0);
+        }
+        if let Ok(clients) = client.group_clients(&server, group, deadline).await {
+            // A client is connected to every broker of its topics.
+            let here = clients.map_or(0, |c| c.connection_set.len());
+            dead.clients = dead.clients.max(Some(here));
+        }
+    }
+    dead
+}
+
+/// Where what was sent again is remembered: by cluster and group.
+fn state_path(group: &str, brokers: &[BrokerAt]) -> Option<PathBuf> {
+    let cluster = brokers.first()?.id.cluster.clone();
+    let safe = |text: &str| -> String {
+        text.chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "-_%".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect()
+    };
+    let dir = super::context::state_dir()?.join("dlq");
+    Some(dir.join(format!("{}-{}.jsonl", safe(&cluster), safe(group))))
+}
+
+/// The dead-letter topic of a group, or why there is none.
+async fn route_of(session: &Session, group: &str) -> Result<TopicRouteData, Failure> {
+    let topic = topic_of(group);
+    let route = session.client.route(&topic).await;
+    session.warn_of_dead_name_servers();
+    if let Some(route) = route? {
+        return Ok(route);
+    }
+    let names = session.client.topic_names(None).await.unwrap_or_default();
+    let known = names.iter().filter_map(|t| t.strip_prefix(DLQ_PREFIX));
+    let failure = Failure::new(
+        exit::NOT_FOUND,
+        format!(
+            "group \"{group}\" has no dead-letter topic: no message of it has died, or there is no such group"
+        ),
+    );
+    let near = similar(group, known);
+    let failure = if near.is_empty() {
+        failure
+    } else {
+        failure.because(format!("Similar: {}.", near.join(", ")))
+    };
+    Err(failure.hint("rmq dlq list"))
+}
+
+/// Lets the dead letters be read where their topic forbids it, as older brokers make it. Asks first.
+async fn make_readable(session: &Session, group: &str, route: &TopicRouteData) -> Result<(), Failure> {
+    let client = &session.client;
+    let topic = topic_of(group);
+    let mut plan = Plan {
+        action: format!("make the dead letters of {group} readable"),
+        object: topic.clone(),
+        cluster: masters(route)
+            .first()
+            .map(|b| b.id.cluster.clone())
+            .unwrap_or_default(),
+        class: Class::A,
+        steps: Vec::new(),
+        impact: vec!["a dead-letter topic of an older broker cannot be read until somebody allows it".into()],
+    };
+    let mut writes = Vec::new();
+    for broker in masters(route) {
+        let closed = |q: &&crate::protocol::body::QueueData| q.broker_name == broker.id.name;
+        if route
+            .queue_datas
+            .iter()
+            .find(closed)
+            .is_none_or(|q| q.perm.readable())
+        {
+            continue;
+        }
+        let server = broker.server();
+        if let Some((before, _)) = client.topic_config(&broker, &topic, client.deadline()).await?
+            && !before.perm.readable()
+        {
+            let mut after = before.clone();
+            after.perm = before.perm.with(Perm::READ);
+            plan.steps.push(Step {
+                target: server.to_string(),
+                field: "perm".into(),
+                before: format!("{} {}", before.perm.0, before.perm),
+                after: format!("{} {}", after.perm.0, after.perm),
+            });
+            writes.push((server, before, after));
+        }
+    }
+    if writes.is_empty() {
+        return Ok(());
+    }
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let mut outcomes = Vec::new();
+    for (server, before, after) in &writes {
+        let done = client
+            .write_topic(server, Some(before), after, client.deadline())
+            .await;
+        outcomes.push(match done {
+            Ok(()) => Outcome::Done,
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+        });
+    }
+    change::journal(session, &plan, &outcomes, None);
+    match outcomes.into_iter().find_map(|o| match o {
+        Outcome::Failed(failure) => Some(failure),
+        _ => None,
+    }) {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+/// The queues of the dead letters of a group, and the failures of those that cannot be asked.
+async fn ranges(
+    session: &Session,
+    group: &str,
+    since_ms: Option<i64>,
+) -> Result<(Vec<QueueRange>, Vec<Failure>), Failure> {
+    let found = session.client.ranges(&topic_of(group), since_ms).await?;
+    let (mut ranges, mut failures) = (Vec::new(), Vec::<Failure>::new());
+    for range in found.unwrap_or_default() {
+        match range {
+            Ok(range) => ranges.push(range),
+            Err(e) => {
+                let failure = Failure::from(&e);
+                if !failures.iter().any(|f| f.what == failure.what) {
+                    failures.push(failure);
+                }
+            }
+        }
+    }
+    Ok((ranges, failures))
+}
+
+/// Identity of a dead letter in the state file.
+fn entry(message: &Message) -> String {
+    format!(
+        "{}/{}/{}/{}",
+        message.broker, message.queue, message.offset, message.offset_id
+    )
+}
+
+fn columns() -> Listing {
+    Listing::new(
+        "DlqMessages",
+        &[
+            col("stored"),
+            col("topic"),
+            col("reconsume_times"),
+            col("tag"),
+            col("keys"),
+            col("body"),
+            col("resent"),
+            wide("origin_id"),
+            wide("unique_key"),
+            wide("offset_id"),
+            wide("broker"),
+            wide("queue"),
+            wide("offset"),
+            wide("properties"),
+        ],
+    )
+}
+
+fn row(message: &Message, body: BodyForm, state: Option<&State>) -> Vec<Cell> {
+    let resent = match state.and_then(|s| s.step(&entry(message))) {
+        Some(Done::Sent) => "yes",
+        Some(Done::Sending { .. }) => "unknown",
+        Some(Done::Failed) => "failed",
+        None => "no",
+    };
+    vec![
+        Cell::time(Some(message.stored_ms)),
+        origin_topic(message).into(),
+        message.reconsume_times.into(),
+        message.tag().into(),
+        message.keys().into(),
+        body.show(&message.body),
+        resent.into(),
+        origin_id(message).into(),
+        message.unique_key().into(),
+        message.offset_id.as_str().into(),
+        message.broker.as_str().into(),
+        message.queue.into(),
+        message.offset.into(),
+        Cell::Pairs(message.properties.clone()),
+    ]
+}
+
+async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
+    let window = window(session, args.since.as_ref(), args.until.as_ref())?;
+    let route = route_of(session, &args.group).await?;
+    if route.queue_datas.iter().any(|q| !q.perm.readable()) {
+        make_readable(session, &args.group, &route).await?;
+    }
+    let state = state_path(&args.group, &masters(&route)).and_then(|p| State::read(&p).ok());
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
+    let some = !ranges.is_empty();
+    let topic = topic_of(&args.group);
+    let mut messages: Vec<Message> = Vec::new();
+    for range in &ranges {
+        let (mut next, mut here) = (range.begin, 0);
+        // The oldest of all queues are wanted, so as many of each.
+        while next < range.end && here < limit {
+            let batch = session.client.batch(&topic, range, next, "*").await?;
+            warn_of_damage(session, range, &batch.damage);
+            let wanted = batch
+                .messages
+                .into_iter()
+                .filter(|m| (window.0..=window.1).contains(&m.stored_ms));
+            let before = messages.len();
+            messages.extend(wanted);
+            here += messages.len() - before;
+            next = batch.next;
+        }
+    }
+    messages.sort_by_key(|m| (m.stored_ms, m.physical_offset));
+    messages.truncate(limit);
+    let mut listing = columns();
+    listing.ordered = true;
+    listing.rows = messages
+        .iter()
+        .map(|m| row(m, args.body, state.as_ref()))
+        .collect();
+    listing.errors = failures;
+    let verdict = Failure::over(&listing.errors, some);
+    session.printer.print(listing)?;
+    verdict
+}
+
+fn warn_of_damage(session: &Session, range: &QueueRange, damage: &Option<String>) {
+    if let Some(damage) = damage {
+        session.warn(&format!(
+            "{} queue {}: a record cannot be read: {damage}",
+            range.at.broker, range.at.queue
+        ));
+    }
+}
+
+async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
+    let window = window(session, args.since.as_ref(), args.until.as_ref())?;
+    let route = route_of(session, &args.group).await?;
+    if route.queue_datas.iter().any(|q| !q.perm.readable()) {
+        make_readable(session, &args.group, &route).await?;
+    }
+    let topic = topic_of(&args.group);
+    let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
+    let mut file = Writer::new(&args.out, args.format)?;
+    let mut progress = Progress::new(session, "export", total(&ranges));
+    for range in &ranges {
+        let mut next = range.begin;
+        while next < range.end {
+            let batch = session.client.batch(&topic, range, next, "*").await?;
+            warn_of_damage(session, range, &batch.damage);
+            for message in &batch.messages {
+                if (window.0..=window.1).contains(&message.stored_ms) {
+                    file.write(message)?;
+                }
+            }
+            progress.add(u64::try_from(batch.next.saturating_sub(next)).unwrap_or(0));
+            next = batch.next;
+        }
+    }
+    progress.finish();
+    let count = file.finish()?;
+    session.note(&format!(
+        "{count} dead letters of {} written to {}",
+        args.group,
+        args.out.display()
+    ));
+    Failure::over(&failures, !ranges.is_empty())
+}
+
+/// Messages in all of the ranges.
+pub fn total(ranges: &[QueueRange]) -> Option<u64> {
+    u64::try_from(ranges.iter().map(QueueRange::len).sum::<i64>()).ok()
+}
+
+/// Writes messages to a file or to stdout.
+pub struct Writer {
+    out: Box<dyn std::io::Write>,
+    form: FileForm,
+    count: u64,
+}
+
+impl Writer {
+    /// A new file; one that exists is not overwritten.
+    pub fn new(path: &Path, form: FileForm) -> Result<Self, Failure> {
+        let out: Box<dyn std::io::Write> = if path.as_os_str() == "-" {
+            Box::new(std::io::BufWriter::new(std::io::stdout()))
+        } else {
+            let file = std::fs::File::create_new(path)
+                .map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))?;
+            Box::new(std::io::BufWriter::new(file))
+        };
+        let mut writer = Self { out, form, count: 0 };
+        if form == FileForm::Csv {
+            writer.line(&[
+                "stored",
+                "topic",
+                "origin_topic",
+                "broker",
+                "queue",
+                "offset",
+                "offset_id",
+                "unique_key",
+                "keys",
+                "tag",
+                "reconsume_times",
+                "properties",
+                "body",
+                "body_encoding",
+            ])?;
+        }
+        Ok(writer)
+    }
+
+    fn line(&mut self, fields: &[&str]) -> Result<(), Failure> {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        csv.write_record(fields).map_err(std::io::Error::from)?;
+        let bytes = csv
+            .into_inner()
+            .map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
+        self.out.write_all(&bytes)?;
+        Ok(())
+    }
+
+    /// Writes one message.
+    pub fn write(&mut self, message: &Message) -> Result<(), Failure> {
+        let record = Record::of(message);
+        match self.form {
+            FileForm::Jsonl => {
+                serde_json::to_writer(&mut self.out, &record).map_err(std::io::Error::from)?;
+                self.out.write_all(b"\n")?;
+            }
+            FileForm::Csv => {
+                let properties: BTreeMap<&String, &String> = record.properties.iter().collect();
+                let properties = serde_json::to_string(&properties)
+                    .map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
+                let numbers = [
+                    record.queue.to_string(),
+                    record.offset.to_string(),
+                    record.reconsume_times.to_string(),
+                ];
+                self.line(&[
+                    record.stored.as_deref().unwrap_or_default(),
+                    &record.topic,
+                    origin_topic(message).unwrap_or_default(),
+                    &record.broker,
+                    &numbers[0],
+                    &numbers[1],
+                    &record.offset_id,
+                    record.unique_key.as_deref().unwrap_or_default(),
+                    &record.keys.join(" "),
+                    record.tag.as_deref().unwrap_or_default(),
+                    &numbers[2],
+                    &properties,
+                    &record.body,
+                    record.body_encoding.as_deref().unwrap_or_default(),
+                ])?;
+            }
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Ends the file; how many messages are in it.
+    pub fn finish(mut self) -> Result<u64, Failure> {
+        self.out.flush()?;
+        Ok(self.count)
+    }
+}

@@ -1,0 +1,573 @@
+//! `rmq dlq resend`: plan, question, one copy after the other, each remembered before and after it is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::state::{Selection, State, Step as Done};
+use super::{columns, entry, make_readable, ranges, route_of, row, state_path, total, warn_of_damage};
+use crate::cli::change::{self, Class, Outcome, Plan, Step};
+use crate::cli::exit::{self, Failure};
+use crate::cli::message::{BodyForm, window};
+use crate::cli::output::{Filter, Listing, Printer, col};
+use crate::cli::progress::Progress;
+use crate::cli::quoted;
+use crate::cli::session::Session;
+use crate::cli::time::{self, When};
+use crate::client::admin::topic::masters;
+use crate::client::dlq::{Target, copy, origin_id, topic_of};
+use crate::client::produce::Producer;
+use crate::client::scan::QueueRange;
+use crate::client::{BrokerAt, Message};
+
+/// Failures in a row after which nothing more is tried.
+const GIVE_UP: u32 = 5;
+/// Pause between two looks at the group's backlog.
+const LAG_EVERY: Duration = Duration::from_secs(5);
+/// Producer group of the copies.
+const PRODUCER: &str = "RMQ_CLI";
+
+/// `rmq dlq resend`
+#[derive(Debug, Clone, Args)]
+pub struct ResendArgs {
+    /// Group name
+    group: String,
+    /// Only this letter: offset id, unique key or original id; repeatable
+    #[arg(long, value_name = "ID", conflicts_with_all = ["all", "resume"])]
+    id: Vec<String>,
+    /// Stored at or after
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "resume"
+    )]
+    since: Option<When>,
+    /// Stored at or before
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "resume"
+    )]
+    until: Option<When>,
+    /// All letters
+    #[arg(long, conflicts_with = "resume")]
+    all: bool,
+    /// Go on with the resend that was interrupted: same letters, same target
+    #[arg(long)]
+    resume: bool,
+    /// Send to this topic [default: the topic that each letter was first sent to]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["to_retry", "resume"])]
+    to_topic: Option<String>,
+    /// Send to the group's retry topic, so that no other group gets the copies
+    #[arg(long, conflicts_with = "resume")]
+    to_retry: bool,
+    /// Copies a second, such as 100 or 100/s [default: as fast as they go]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Stop when the group is more than N messages behind
+    #[arg(long, value_name = "N")]
+    max_lag: Option<i64>,
+}
+
+/// `100` or `100/s`, copies a second.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches("/s").trim();
+    match number.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        _ => Err(format!(
+            "\"{text}\" is not a rate; use a number a second, such as 100/s"
+        )),
+    }
+}
+
+/// One resend, resolved.
+struct Job<'a> {
+    session: &'a Session,
+    group: &'a str,
+    topic: String,
+    target: Target,
+    selection: Selection,
+    filter: Option<Filter>,
+    window: (i64, i64),
+    ids: BTreeSet<String>,
+    ranges: Vec<QueueRange>,
+}
+
+impl Job<'_> {
+    /// True for a letter that is meant.
+    fn wants(&self, message: &Message, shape: &Listing, state: &State) -> Result<bool, Failure> {
+        if !(self.window.0..=self.window.1).contains(&message.stored_ms) {
+            return Ok(false);
+        }
+        let has = |id: Option<&str>| id.is_some_and(|id| self.ids.contains(id));
+        if !self.ids.is_empty()
+            && !has(Some(&message.offset_id))
+            && !has(message.unique_key())
+            && !has(origin_id(message))
+        {
+            return Ok(false);
+        }
+        match &self.filter {
+            Some(filter) => filter.keeps(shape, &row(message, BodyForm::Auto, Some(state))),
+            None => Ok(true),
+        }
+    }
+}
+
+/// What a look through the letters found.
+#[derive(Default)]
+struct Found {
+    /// Letters to send by topic of their copies.
+    to_send: BTreeMap<String, u64>,
+    already: u64,
+    lost: u64,
+}
+
+/// Runs `rmq dlq resend`.
+pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
+    if session.read_only {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            "nothing was sent: the context is read only",
+        ));
+    }
+    let route = route_of(session, &args.group).await?;
+    let brokers = masters(&route);
+    let path = state_path(&args.group, &brokers).ok_or_else(|| {
+        Failure::new(
+            exit::PRECONDITION,
+            "there is no directory to remember in what was sent: set HOME or XDG_STATE_HOME",
+        )
+    })?;
+    let mut state = State::read(&path)?;
+    let selection = selection(session, args, &state)?;
+    if route.queue_datas.iter().any(|q| !q.perm.readable()) {
+        make_readable(session, &args.group, &route).await?;
+    }
+    let (ranges, failures) = ranges(session, &args.group, selection.since_ms).await?;
+    if !failures.is_empty() {
+        // A part of the letters cannot be seen; better all of them later than these now.
+        return Err(Failure::over(&failures, false).err().unwrap_or_else(|| {
+            Failure::new(exit::CONNECTION, "a broker of the dead letters cannot be asked")
+        }));
+    }
+    let job = Job {
+        session,
+        group: &args.group,
+        topic: topic_of(&args.group),
+        target: match (&selection.to_topic, selection.to_retry) {
+            (Some(topic), _) => Target::Topic(topic.clone()),
+            (None, true) => Target::Retry,
+            (None, false) => Target::Origin,
+        },
+        filter: selection
+            .filter
+            .as_ref()
+            .map(|text| text.parse().map_err(Failure::usage))
+            .transpose()?,
+        window: (
+            selection.since_ms.unwrap_or(0),
+            selection.until_ms.unwrap_or(i64::MAX),
+        ),
+        ids: selection.ids.iter().cloned().collect(),
+        selection,
+        ranges,
+    };
+    let found = look(&job, &state).await?;
+    if !job.ids.is_empty() && found.to_send.is_empty() && found.already == 0 && found.lost == 0 {
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("no dead letter of {} has one of these ids", job.group),
+        )
+        .hint(format!("rmq dlq show {} -o wide", job.group)));
+    }
+    let plan = plan(&job, &found, &brokers).await?;
+    if plan.steps.is_empty() {
+        session.note(&format!(
+            "nothing to send: {} letters were sent before, {} do not say where they came from",
+            found.already, found.lost
+        ));
+        return Ok(());
+    }
+    change::tell_impact(session, &plan);
+    if session.dry_run {
+        return report(&job, &found, &BTreeMap::new(), "planned");
+    }
+    change::confirm(session, &plan)?;
+    state.begin(time::now_ms(), &job.selection)?;
+    let outcome = send(&job, &found, &mut state, args).await;
+    let (sent, stopped) = match outcome {
+        Ok(done) => done,
+        Err(failure) => return Err(failure),
+    };
+    let outcomes: Vec<Outcome> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let (ok, bad) = sent.get(&step.target).copied().unwrap_or_default();
+            match bad {
+                0 if ok == found.to_send.get(&step.target).copied().unwrap_or(0) => Outcome::Done,
+                bad => Outcome::Unproven(format!("{ok} sent, {bad} failed")),
+            }
+        })
+        .collect();
+    change::journal(session, &plan, &outcomes, None);
+    report(&job, &found, &sent, "done")?;
+    let failed: u64 = sent.values().map(|(_, bad)| bad).sum();
+    match stopped {
+        Some(failure) => Err(failure.hint(format!("rmq dlq resend {} --resume", quoted(job.group)))),
+        None if failed > 0 => Err(Failure::new(
+            exit::PARTIAL,
+            format!("{failed} letters of {} were not sent", job.group),
+        )
+        .hint(format!("rmq dlq resend {} --resume", quoted(job.group)))),
+        None => Ok(()),
+    }
+}
+
+fn selection(session: &Session, args: &ResendArgs, state: &State) -> Result<Selection, Failure> {
+    if args.resume {
+        return state.last().cloned().ok_or_else(|| {
+            Failure::new(
+                exit::PRECONDITION,
+                format!(
+                    "no resend of {} is remembered in {}",
+                    args.group,
+                    state.path().display()
+                ),
+            )
+            .hint(format!("rmq dlq resend {} --all", quoted(&args.group)))
+        });
+    }
+    let filter = session.printer.filter.as_ref().map(ToString::to_string);
+    if args.id.is_empty() && args.since.is_none() && args.until.is_none() && !args.all && filter.is_none() {
+        return Err(
+            Failure::usage("say which letters: --id, --since, --until, --filter or --all")
+                .hint(format!("rmq dlq resend {} --all --dry-run", quoted(&args.group))),
+        );
+    }
+    let (from, to) = window(session, args.since.as_ref(), args.until.as_ref())?;
+    Ok(Selection {
+        ids: args.id.clone(),
+        since_ms: args.since.as_ref().map(|_| from),
+        until_ms: args.until.as_ref().map(|_| to),
+        filter,
+        to_topic: args.to_topic.clone(),
+        to_retry: args.to_retry,
+    })
+}
+
+/// Counts what is to be sent, by topic.
+async fn look(job: &Job<'_>, state: &State) -> Result<Found, Failure> {
+    let shape = columns();
+    let mut found = Found::default();
+    let mut progress = Progress::new(job.session, "looking through the letters", total(&job.ranges));
+    for range in &job.ranges {
+        let mut next = range.begin;
+        while next < range.end {
+            let batch = job.session.client.batch(&job.topic, range, next, "*").await?;
+            warn_of_damage(job.session, range, &batch.damage);
+            for message in &batch.messages {
+                if !job.wants(message, &shape, state)? {
+                    continue;
+                }
+                if state.step(&entry(message)) == Some(&Done::Sent) {
+                    found.already += 1;
+                    continue;
+                }
+                match job.target.topic(job.group, message) {
+                    Some(topic) => *found.to_send.entry(topic).or_default() += 1,
+                    None => found.lost += 1,
+                }
+            }
+            progress.add(u64::try_from(batch.next.saturating_sub(next)).unwrap_or(0));
+            next = batch.next;
+        }
+    }
+    Ok(found)
+}
+
+async fn plan(job: &Job<'_>, found: &Found, brokers: &[BrokerAt]) -> Result<Plan, Failure> {
+    let client = &job.session.client;
+    let mut plan = Plan {
+        action: format!("resend dead letters of {}", job.group),
+        object: job.group.to_owned(),
+        cluster: brokers.first().map(|b| b.id.cluster.clone()).unwrap_or_default(),
+        class: Class::B,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    for (topic, count) in &found.to_send {
+        let Some(route) = client.route(topic).await? else {
+            return Err(Failure::new(
+                exit::PRECONDITION,
+                format!("{count} letters would go to {topic}, which has no route; nothing was sent"),
+            )
+            .because(match job.target {
+                Target::Retry => "A retry topic is made when a client of the group connects.",
+                _ => "It was deleted, or its brokers are away.",
+            })
+            .hint("--to-topic NAME sends all of them to another topic"));
+        };
+        plan.steps.push(Step {
+            target: topic.clone(),
+            field: "copies".into(),
+            before: "0".into(),
+            after: count.to_string(),
+        });
+        if job.target == Target::Retry {
+            continue;
+        }
+        let deadline = client.deadline();
+        let mut others: BTreeSet<String> = BTreeSet::new();
+        for broker in masters(&route) {
+            match client.topic_groups(&broker.server(), topic, deadline).await {
+                Ok(groups) => others.extend(groups),
+                Err(e) => plan.impact.push(format!(
+                    "which groups read {topic} on {} is not known: {}",
+                    broker.server(),
+                    e.reason()
+                )),
+            }
+        }
+        others.remove(job.group);
+        if !others.is_empty() {
+            plan.impact.push(format!(
+                "{} more groups read {topic} and get the copies as well: {} (--to-retry sends to {} alone)",
+                others.len(),
+                others.into_iter().collect::<Vec<_>>().join(", "),
+                job.group
+            ));
+        }
+    }
+    if found.already > 0 {
+        plan.impact.push(format!(
+            "{} letters were sent before and are left out",
+            found.already
+        ));
+    }
+    if found.lost > 0 {
+        plan.impact.push(format!(
+            "{} letters do not say where they came from and are left out; --to-topic NAME sends them",
+            found.lost
+        ));
+    }
+    Ok(plan)
+}
+
+/// Sent and failed copies by topic.
+type Counts = BTreeMap<String, (u64, u64)>;
+
+/// Sends the copies. The second value says why it stopped before the end, if it did.
+async fn send(
+    job: &Job<'_>,
+    found: &Found,
+    state: &mut State,
+    args: &ResendArgs,
+) -> Result<(Counts, Option<Failure>), Failure> {
+    let session = job.session;
+    let client = &session.client;
+    let producer = Producer::new(Arc::clone(client), PRODUCER)?;
+    let shape = columns();
+    let mut counts = Counts::new();
+    let mut progress = Progress::new(session, "resend", Some(found.to_send.values().sum()));
+    let mut pace = args.rate.map(|rate| {
+        let mut pace = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+        pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        pace
+    });
+    let mut in_a_row = 0;
+    let mut lag_at = Instant::now();
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    for range in &job.ranges {
+        let mut next = range.begin;
+        while next < range.end {
+            let batch = client.batch(&job.topic, range, next, "*").await?;
+            for message in &batch.messages {
+                if !job.wants(message, &shape, state)? {
+                    continue;
+                }
+                let entry = entry(message);
+                if let Some(known) = settled(session, state, &entry).await? {
+                    if known {
+                        // An earlier run was cut off between sending and writing it down.
+                        let topic = job.target.topic(job.group, message).unwrap_or_default();
+                        counts.entry(topic).or_default().0 += 1;
+                        progress.add(1);
+                    }
+                    continue;
+                }
+                let Some(copy) = copy(message, job.group, &job.target, time::now_ms()) else {
+                    continue;
+                };
+                let tick = async {
+                    if let Some(pace) = &mut pace {
+                        pace.tick().await;
+                    }
+                };
+                let stop = tokio::select! {
+                    biased;
+                    _ = &mut interrupted => true,
+                    () = tick => false,
+                };
+                if stop {
+                    let done: u64 = counts.values().map(|c| c.0).sum();
+                    let failure = Failure::new(exit::INTERRUPTED, format!("interrupted after {done} copies"));
+                    return Ok((counts, Some(failure)));
+                }
+                let unique_key = producer.unique_key();
+                state.sending(&entry, &copy.topic, &unique_key)?;
+                let count = counts.entry(copy.topic.clone()).or_default();
+                match producer.send_as(&copy, &unique_key).await {
+                    Ok(_) => {
+                        state.done(&entry, time::now_ms())?;
+                        count.0 += 1;
+                        in_a_row = 0;
+                    }
+                    Err(e) => {
+                        count.1 += 1;
+                        in_a_row += 1;
+                        let failure = Failure::from(&e);
+                        session.warn(&format!("{} was not sent: {}", message.offset_id, failure.line()));
+                        // A broker that said no has not stored it; anything else may have been stored.
+                        if e.remote_code().is_some() {
+                            state.failed(&entry)?;
+                        }
+                        if in_a_row >= GIVE_UP {
+                            let stopped = Failure::new(
+                                exit::PARTIAL,
+                                format!(
+                                    "stopped after {GIVE_UP} failures in a row; the last: {}",
+                                    failure.line()
+                                ),
+                            );
+                            return Ok((counts, Some(stopped)));
+                        }
+                    }
+                }
+                progress.add(1);
+                if let Some(most) = args.max_lag
+                    && lag_at.elapsed() >= LAG_EVERY
+                {
+                    lag_at = Instant::now();
+                    if let Some(lag) = lag(job).await.filter(|lag| *lag > most) {
+                        let text = format!("stopped: {} is {lag} messages behind (limit {most})", job.group);
+                        return Ok((counts, Some(Failure::new(exit::TIMEOUT, text))));
+                    }
+                }
+            }
+            next = batch.next;
+        }
+    }
+    Ok((counts, None))
+}
+
+/// What is known of an entry: `Some(false)` for one that was sent and is written down, `Some(true)` for one that turns
+/// out to be sent, `None` for one that must be sent. One whose fate cannot be learned is left alone.
+async fn settled(session: &Session, state: &mut State, entry: &str) -> Result<Option<bool>, Failure> {
+    let (topic, unique_key) = match state.step(entry) {
+        None | Some(Done::Failed) => return Ok(None),
+        Some(Done::Sent) => return Ok(Some(false)),
+        Some(Done::Sending { topic, unique_key }) => (topic.clone(), unique_key.clone()),
+    };
+    let client = &session.client;
+    let Some(route) = client.route(&topic).await? else {
+        return Ok(None);
+    };
+    let deadline = client.deadline();
+    for broker in masters(&route) {
+        match client
+            .messages_by_unique_key(&broker.server(), &topic, &unique_key, deadline)
+            .await
+        {
+            Ok(found) if found.is_empty() => {}
+            Ok(_) => {
+                state.done(entry, time::now_ms())?;
+                return Ok(Some(true));
+            }
+            Err(e) => {
+                session.warn(&format!(
+                    "whether {entry} was sent before cannot be learned ({}); it is left out",
+                    e.reason()
+                ));
+                return Ok(Some(false));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// How far the group is behind, over all brokers of its dead letters.
+async fn lag(job: &Job<'_>) -> Option<i64> {
+    let client = &job.session.client;
+    let mut total = 0i64;
+    let mut asked: Vec<&crate::client::Server> = Vec::new();
+    for range in &job.ranges {
+        if asked.contains(&&range.at.broker) {
+            continue;
+        }
+        asked.push(&range.at.broker);
+        let lag = client
+            .group_lag(&range.at.broker, job.group, None, client.deadline())
+            .await
+            .ok()?;
+        total = total.saturating_add(lag.queues.iter().filter_map(|q| q.lag()).sum());
+    }
+    Some(total)
+}
+
+fn report(job: &Job<'_>, found: &Found, sent: &Counts, state: &str) -> Result<(), Failure> {
+    let mut listing = Listing::new(
+        "DlqResend",
+        &[
+            col("topic"),
+            col("letters"),
+            col("sent"),
+            col("failed"),
+            col("state"),
+        ],
+    );
+    for (topic, letters) in &found.to_send {
+        let (ok, bad) = sent.get(topic).copied().unwrap_or_default();
+        listing.push(vec![
+            topic.as_str().into(),
+            i64::try_from(*letters).unwrap_or(i64::MAX).into(),
+            i64::try_from(ok).unwrap_or(i64::MAX).into(),
+            i64::try_from(bad).unwrap_or(i64::MAX).into(),
+            state.into(),
+        ]);
+    }
+    listing
+        .summary
+        .insert("already_sent".into(), found.already.into());
+    listing.summary.insert("without_origin".into(), found.lost.into());
+    let printer = &job.session.printer;
+    // The filter chose letters, not these rows.
+    let plain = Printer {
+        headers: printer.headers,
+        width: printer.width,
+        columns: None,
+        filter: None,
+        context: printer.context.clone(),
+        ..printer.rows(printer.format)
+    };
+    plain.print(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_numbers_a_second() {
+        assert_eq!(rate("100/s"), Ok(100.0));
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for wrong in ["", "0", "-1", "x", "100/m", "inf"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,631 @@
+//! `rmq export`, `rmq import`, `rmq message export|import`: a cluster and its messages as files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::apply::held;
+use super::change::{self, Class, Outcome, Plan, Step};
+use super::diff::{print_to, write_new};
+use super::dlq::{FileForm, Writer, rate, total};
+use super::exit::{self, Failure};
+use super::message::window;
+use super::output::{Cell, Listing, col, wide};
+use super::progress::Progress;
+use super::record::Record;
+use super::scope::ScopeArgs;
+use super::session::Session;
+use super::time::When;
+use super::topic::not_found;
+use crate::client::admin::group::is_system;
+use crate::client::declare::write;
+use crate::client::doctor::AGREED_SETTINGS;
+use crate::client::produce::Producer;
+use crate::client::{Error, Which};
+
+/// Longest line of a file that is imported: a frame takes no more, and Base64 makes a third more of it.
+const LINE_MAX: usize = 24 * 1024 * 1024;
+/// Failures in a row after which nothing more is tried.
+const GIVE_UP: u32 = 5;
+
+/// Commands that write a cluster to files.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ExportCommand {
+    /// Topics as TOML that rmq apply reads back
+    Topics(DeclaredArgs),
+    /// Groups as TOML that rmq apply reads back
+    Groups(DeclaredArgs),
+    /// Topics and groups as TOML that rmq apply reads back
+    All(DeclaredArgs),
+    /// The settings of brokers that decide what happens to a message
+    Config(ReportArgs),
+    /// Figures for sizing: rates, disk, counts
+    Metrics(ReportArgs),
+    /// Messages of a topic with all properties
+    Messages(ExportArgs),
+    /// Committed offsets of groups, as rmq offset export
+    Offsets(super::offsets::ExportArgs),
+}
+
+/// Commands that read files back.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ImportCommand {
+    /// Send the messages of a file
+    Messages(ImportArgs),
+    /// Write committed offsets back, as rmq offset import
+    Offsets(super::offsets::ImportArgs),
+}
+
+/// What `export topics|groups|all` takes.
+#[derive(Debug, Clone, Args)]
+pub struct DeclaredArgs {
+    /// File to write; - is stdout. A file that exists is not overwritten
+    #[arg(long, default_value = "-", value_name = "FILE", hide_default_value = true)]
+    out: PathBuf,
+    /// System, retry and dead-letter objects as well
+    #[arg(short, long)]
+    all: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// What `export config|metrics` takes.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// File to write; - is stdout. A file that exists is not overwritten
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Every setting, not only those on which brokers should agree
+    #[arg(short, long)]
+    all: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq message export`
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// Topic name
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// File to write; - is stdout. A file that exists is not overwritten
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Form of the file; only jsonl can be imported
+    #[arg(long, value_enum, default_value_t = FileForm::Jsonl, value_name = "FORM")]
+    format: FileForm,
+    /// Stored at or after
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<When>,
+    /// Stored at or before
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<When>,
+    /// Only these tags, such as 'TagA || TagB'
+    #[arg(long, default_value = "*", value_name = "TAGS", hide_default_value = true)]
+    tag: String,
+    /// Only messages with this key
+    #[arg(short, long, value_name = "KEY")]
+    key: Option<String>,
+    /// Only messages with this property; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
+    prop: Vec<(String, String)>,
+    /// Only this broker
+    #[arg(short, long, value_name = "NAME")]
+    broker: Option<String>,
+    /// Only this queue number
+    #[arg(long, value_name = "N")]
+    queue: Option<i32>,
+    /// Most messages
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+/// `rmq message import`
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    /// JSON lines, as rmq message export and rmq dlq export write them; - is stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Send to this topic [default: the topic that each message names]
+    #[arg(long, value_name = "NAME")]
+    to_topic: Option<String>,
+    /// Messages a second, such as 100 or 100/s [default: as fast as they go]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Leave out the first N lines: how to go on with an import that was interrupted
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    skip: u64,
+    /// Most messages
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Producer group
+    #[arg(short, long, default_value = "RMQ_CLI", value_name = "NAME")]
+    group: String,
+}
+
+/// Runs `rmq export`.
+pub async fn export(session: &Session, command: ExportCommand) -> Result<(), Failure> {
+    match command {
+        ExportCommand::Topics(args) => declared(session, &args, true, false).await,
+        ExportCommand::Groups(args) => declared(session, &args, false, true).await,
+        ExportCommand::All(args) => declared(session, &args, true, true).await,
+        ExportCommand::Config(args) => config(session, &args).await,
+        ExportCommand::Metrics(args) => metrics(session, &args).await,
+        ExportCommand::Messages(args) => messages(session, &args).await,
+        ExportCommand::Offsets(args) => {
+            super::offsets::run(session, super::offsets::Command::Export(args)).await
+        }
+    }
+}
+
+/// Runs `rmq import`.
+pub async fn import(session: &Session, command: ImportCommand) -> Result<(), Failure> {
+    match command {
+        ImportCommand::Messages(args) => import_messages(session, &args).await,
+        ImportCommand::Offsets(args) => {
+            super::offsets::run(session, super::offsets::Command::Import(args)).await
+        }
+    }
+}
+
+async fn declared(session: &Session, args: &DeclaredArgs, topics: bool, groups: bool) -> Result<(), Failure> {
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
+    let mut declared = held(session, &brokers).await?.declared(args.all);
+    if !topics {
+        declared.topics.clear();
+    }
+    if !groups {
+        declared.groups.clear();
+    }
+    let text = write::to_toml(&declared);
+    if args.out.as_os_str() == "-" {
+        use std::io::Write as _;
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    write_new(&args.out, text.as_bytes())?;
+    session.note(&format!(
+        "{} topics and {} groups of {} brokers written to {}",
+        declared.topics.len(),
+        declared.groups.len(),
+        brokers.len(),
+        args.out.display()
+    ));
+    Ok(())
+}
+
+async fn config(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
+    let brokers = args.scope.brokers(session, Which::All).await?;
+    let client = &session.client;
+    let deadline = client.deadline();
+    let asked = brokers.len();
+    let answers = client
+        .each(brokers, |broker| async move {
+            let config = client.broker_config(&broker.server(), deadline).await;
+            (broker, config)
+        })
+        .await;
+    let mut listing = Listing::new(
+        "ConfigExport",
+        &[col("cluster"), col("broker"), col("key"), col("value")],
+    );
+    for (broker, config) in answers {
+        match config {
+            Ok(config) => {
+                for (key, value) in &config {
+                    if args.all || AGREED_SETTINGS.contains(&key.as_str()) {
+                        listing.push(vec![
+                            broker.id.cluster.as_str().into(),
+                            broker.id.to_string().into(),
+                            key.as_str().into(),
+                            if is_secret(key) { "***" } else { value }.into(),
+                        ]);
+                    }
+                }
+            }
+            Err(e) => listing.errors.push(Failure::from(&e)),
+        }
+    }
+    let verdict = Failure::over(&listing.errors, listing.errors.len() < asked);
+    print_to(session, listing, args.out.as_ref())?;
+    verdict
+}
+
+/// Settings that hold a password or a key.
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["secret", "password", "credential", "initauthenticationuser"]
+        .iter()
+        .any(|word| key.contains(word))
+}
+
+async fn metrics(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
+    let brokers = args.scope.brokers(session, Which::All).await?;
+    let client = &session.client;
+    let deadline = client.deadline();
+    let asked = brokers.len();
+    let answers = client
+        .each(brokers, |broker| async move {
+            let server = broker.server();
+            let (runtime, topics, groups) = tokio::join!(
+                client.broker_runtime(&server, deadline),
+                client.broker_topics(&server, deadline),
+                client.broker_groups(&server, deadline),
+            );
+            (broker, runtime, topics, groups)
+        })
+        .await;
+    let mut listing = Listing::new(
+        "MetricsExport",
+        &[
+            col("cluster"),
+            col("broker"),
+            col("version"),
+            col("in_tps_10s"),
+            col("out_tps_10s"),
+            col("put_today"),
+            col("put_yesterday"),
+            col("get_today"),
+            col("get_yesterday"),
+            col("message_bytes_average"),
+            col("put_p99_ms"),
+            col("disk"),
+            col("log_bytes"),
+            col("topics"),
+            col("queues"),
+            col("groups"),
+            wide("earliest_message"),
+            wide("dispatch_behind_bytes"),
+        ],
+    );
+    for (broker, runtime, topics, groups) in answers {
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(e) => {
+                listing.errors.push(Failure::from(&e));
+                continue;
+            }
+        };
+        let servers: BTreeSet<String> = [broker.id.name.clone(), broker.id.cluster.clone()].into();
+        let users: Option<Vec<i32>> = topics.ok().map(|table| {
+            table
+                .topic_config_table
+                .iter()
+                .filter(|(name, _)| {
+                    crate::client::admin::topic::kind(name, &servers)
+                        == crate::client::snapshot::TopicKind::User
+                })
+                .map(|(_, config)| config.write_queue_nums)
+                .collect()
+        });
+        let bytes = runtime
+            .commit_log_max
+            .zip(runtime.commit_log_min)
+            .map(|(max, min)| max.saturating_sub(min));
+        listing.push(vec![
+            broker.id.cluster.as_str().into(),
+            broker.id.to_string().into(),
+            runtime.version.clone().into(),
+            runtime.put_tps.s10.into(),
+            runtime.transferred_tps.s10.into(),
+            runtime.put_today.into(),
+            runtime.put_yesterday.into(),
+            runtime.get_today.into(),
+            runtime.get_yesterday.into(),
+            runtime.put_average_bytes.into(),
+            runtime.put_p99_ms.into(),
+            runtime.commit_log_disk_ratio.map_or(Cell::Unknown, Cell::Ratio),
+            bytes.into(),
+            users.as_ref().map(Vec::len).into(),
+            users
+                .as_ref()
+                .map(|counts| counts.iter().map(|n| i64::from(*n)).sum::<i64>())
+                .into(),
+            groups
+                .ok()
+                .map(|table| {
+                    table
+                        .subscription_group_table
+                        .keys()
+                        .filter(|g| !is_system(g))
+                        .count()
+                })
+                .into(),
+            Cell::time(runtime.earliest_message_ms),
+            runtime.dispatch_behind_bytes.into(),
+        ]);
+    }
+    let verdict = Failure::over(&listing.errors, listing.errors.len() < asked);
+    print_to(session, listing, args.out.as_ref())?;
+    verdict
+}
+
+/// Runs `rmq message export`.
+pub async fn messages(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
+    let window = window(session, args.since.as_ref(), args.until.as_ref())?;
+    let since = args.since.as_ref().map(|_| window.0);
+    let found = session.client.ranges(&args.topic, since).await;
+    session.warn_of_dead_name_servers();
+    let Some(found) = found? else {
+        return Err(not_found(session, &args.topic, String::new()).await);
+    };
+    let (mut ranges, mut failures) = (Vec::new(), Vec::<Failure>::new());
+    for range in found {
+        match range {
+            Ok(range) => ranges.push(range),
+            Err(e) => {
+                let failure = Failure::from(&e);
+                if !failures.iter().any(|f| f.what == failure.what) {
+                    failures.push(failure);
+                }
+            }
+        }
+    }
+    ranges.retain(|r| {
+        args.queue.is_none_or(|q| q == r.at.queue)
+            && args
+                .broker
+                .as_ref()
+                .is_none_or(|b| r.at.broker.name.as_ref() == Some(b) || r.at.broker.addr == *b)
+    });
+    let tags: Vec<&str> = args.tag.split("||").map(str::trim).collect();
+    let limit = args.limit.unwrap_or(u64::MAX);
+    let mut file = Writer::new(&args.out, args.format)?;
+    let mut progress = Progress::new(session, "export", total(&ranges));
+    let mut left = limit;
+    for range in &ranges {
+        let mut next = range.begin;
+        while next < range.end && left > 0 {
+            let batch = session.client.batch(&args.topic, range, next, &args.tag).await?;
+            if let Some(damage) = &batch.damage {
+                session.warn(&format!(
+                    "{} queue {}: a record cannot be read: {damage}",
+                    range.at.broker, range.at.queue
+                ));
+            }
+            for message in &batch.messages {
+                let fits = (window.0..=window.1).contains(&message.stored_ms)
+                    // The broker compares hashes; two tags may share one.
+                    && (tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t)))
+                    && args.key.as_ref().is_none_or(|key| message.keys().contains(key))
+                    && args.prop.iter().all(|(k, v)| message.property(k) == Some(v));
+                if fits && left > 0 {
+                    file.write(message)?;
+                    left -= 1;
+                }
+            }
+            progress.add(u64::try_from(batch.next.saturating_sub(next)).unwrap_or(0));
+            next = batch.next;
+        }
+    }
+    progress.finish();
+    let count = file.finish()?;
+    session.note(&format!(
+        "{count} messages of {} written to {}",
+        args.topic,
+        args.out.display()
+    ));
+    Failure::over(&failures, !ranges.is_empty())
+}
+
+fn lines(path: &PathBuf) -> Result<Box<dyn std::io::BufRead>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let file = std::fs::File::open(path)
+        .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+/// The next line that is not blank, with its number from 1.
+fn next_line(
+    input: &mut dyn std::io::BufRead,
+    number: &mut u64,
+    path: &PathBuf,
+) -> Result<Option<String>, Failure> {
+    loop {
+        let mut bytes = Vec::new();
+        let mut limited = std::io::Read::take(&mut *input, LINE_MAX as u64 + 1);
+        let read = limited
+            .read_until(b'\n', &mut bytes)
+            .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        *number += 1;
+        if bytes.len() > LINE_MAX {
+            return Err(Failure::usage(format!(
+                "{} line {number} is longer than {LINE_MAX} bytes, more than a message may be",
+                path.display()
+            )));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::usage(format!("{} line {number} is not UTF-8", path.display())))?;
+        if !text.trim().is_empty() {
+            return Ok(Some(text));
+        }
+    }
+}
+
+/// Runs `rmq message import`.
+pub async fn import_messages(session: &Session, args: &ImportArgs) -> Result<(), Failure> {
+    if session.read_only {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            "nothing was sent: the context is read only",
+        ));
+    }
+    let from_stdin = args.file.as_os_str() == "-";
+    let limit = args.limit.unwrap_or(u64::MAX);
+    // A file is read twice: first to say what would be sent. Stdin passes once, so it is not counted.
+    let mut topics: BTreeMap<String, u64> = BTreeMap::new();
+    if !from_stdin {
+        let (mut input, mut number, mut count) = (lines(&args.file)?, 0, 0);
+        while let Some(line) = next_line(&mut *input, &mut number, &args.file)? {
+            if number <= args.skip {
+                continue;
+            }
+            if count >= limit {
+                break;
+            }
+            count += 1;
+            let out = record(&line, number, args)?;
+            *topics.entry(out.topic).or_default() += 1;
+        }
+    } else if let Some(topic) = &args.to_topic {
+        topics.insert(topic.clone(), 0);
+    }
+    for topic in topics.keys() {
+        if session.client.route(topic).await?.is_none() {
+            return Err(not_found(session, topic, String::new())
+                .await
+                .hint("--to-topic NAME sends everything to another topic"));
+        }
+    }
+    let plan = Plan {
+        action: "import messages".into(),
+        object: topics.keys().cloned().collect::<Vec<_>>().join(","),
+        cluster: session.cluster.clone().unwrap_or_default(),
+        class: Class::B,
+        steps: topics
+            .iter()
+            .map(|(topic, count)| Step {
+                target: topic.clone(),
+                field: "messages".into(),
+                before: "0".into(),
+                after: if from_stdin {
+                    "those of stdin".into()
+                } else {
+                    count.to_string()
+                },
+            })
+            .collect(),
+        impact: Vec::new(),
+    };
+    if session.dry_run {
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
+    }
+    change::confirm(session, &plan)?;
+    let (sent, failed, stopped) = send(session, args, topics.values().sum(), limit).await?;
+    let outcome = if failed == 0 && stopped.is_none() {
+        Outcome::Done
+    } else {
+        Outcome::Unproven(format!("{sent} sent, {failed} failed"))
+    };
+    change::journal(session, &plan, &vec![outcome; plan.steps.len()], None);
+    let mut listing = Listing::new("ImportResult", &[col("file"), col("sent"), col("failed")]);
+    listing.push(vec![
+        args.file.display().to_string().into(),
+        i64::try_from(sent).unwrap_or(i64::MAX).into(),
+        i64::try_from(failed).unwrap_or(i64::MAX).into(),
+    ]);
+    session.printer.print(listing)?;
+    match stopped {
+        Some(failure) => Err(failure),
+        None if failed > 0 => Err(Failure::new(
+            exit::PARTIAL,
+            format!("{failed} messages were not sent"),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn record(line: &str, number: u64, args: &ImportArgs) -> Result<crate::client::produce::Outgoing, Failure> {
+    let wrong = |e: String| Failure::usage(format!("{} line {number}: {e}", args.file.display()));
+    let record: Record = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+    record.outgoing(args.to_topic.as_deref()).map_err(wrong)
+}
+
+async fn send(
+    session: &Session,
+    args: &ImportArgs,
+    expected: u64,
+    limit: u64,
+) -> Result<(u64, u64, Option<Failure>), Failure> {
+    let producer = Producer::new(Arc::clone(&session.client), &args.group)?;
+    let mut progress = Progress::new(session, "import", (expected > 0).then_some(expected));
+    let mut pace = args.rate.map(|rate| {
+        let mut pace = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+        pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        pace
+    });
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let (mut input, mut number) = (lines(&args.file)?, 0);
+    let (mut sent, mut failed, mut in_a_row) = (0u64, 0u64, 0);
+    let resume = |number: u64| {
+        format!(
+            "rmq message import --file {} --skip {number}",
+            args.file.display()
+        )
+    };
+    while sent + failed < limit {
+        let Some(line) = next_line(&mut *input, &mut number, &args.file)? else {
+            break;
+        };
+        if number <= args.skip {
+            continue;
+        }
+        let out = record(&line, number, args)?;
+        let tick = async {
+            if let Some(pace) = &mut pace {
+                pace.tick().await;
+            }
+        };
+        let stop = tokio::select! {
+            biased;
+            _ = &mut interrupted => true,
+            () = tick => false,
+        };
+        if stop {
+            let text = format!("interrupted after {sent} messages");
+            let failure = Failure::new(exit::INTERRUPTED, text).hint(resume(number - 1));
+            return Ok((sent, failed, Some(failure)));
+        }
+        match producer.send(&out).await {
+            Ok(_) => {
+                sent += 1;
+                in_a_row = 0;
+            }
+            Err(e) => {
+                failed += 1;
+                in_a_row += 1;
+                let line = match &e {
+                    Error::NotFound { .. } => format!("topic {} has no route", out.topic),
+                    other => Failure::from(other).line(),
+                };
+                session.warn(&format!("line {number} was not sent: {line}"));
+                if in_a_row >= GIVE_UP {
+                    let text = format!("stopped after {GIVE_UP} failures in a row; the last: {line}");
+                    let failure = Failure::new(exit::PARTIAL, text).hint(resume(number - u64::from(GIVE_UP)));
+                    return Ok((sent, failed, Some(failure)));
+                }
+            }
+        }
+        progress.add(1);
+    }
+    Ok((sent, failed, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_exported() {
+        for key in [
+            "initAuthenticationUser",
+            "innerClientAuthenticationCredentials",
+            "tlsKeyPassword",
+            "secretKey",
+        ] {
+            assert!(is_secret(key), "{key}");
+        }
+        assert!(!is_secret("fileReservedTime"));
+    }
+}

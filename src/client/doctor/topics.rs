@@ -1,0 +1,383 @@
+//! TP1 to TP4: queues of topics, where topics are, who reads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Details, Evidence, add_capped, grouped};
+use crate::client::admin::group::is_system;
+use crate::client::findings::{Finding, Severity, Subject};
+use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
+use crate::protocol::model::MASTER_ID;
+
+/// A topic that was written to in this time is in use, ms.
+const IN_USE_MS: i64 = 86_400_000;
+
+/// TP1 to TP4.
+pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
+    queue_counts(e, found);
+    let Some(details) = e.details else { return };
+    let partial = spread(e.snapshot, found);
+    auto_created(e.snapshot, &partial, found);
+    unread(e.snapshot, details, found);
+    orders(e.snapshot, details, found);
+}
+
+fn users(snapshot: &Snapshot) -> impl Iterator<Item = &TopicState> {
+    snapshot.topics.iter().filter(|t| t.kind == TopicKind::User)
+}
+
+/// Messages in queues that consumers do not see.
+fn surplus(details: Option<&Details>, topic: &str, on: &TopicOnBroker) -> Option<i64> {
+    let stats = details?.stats.get(topic)?.get(&on.broker)?;
+    let beyond = stats
+        .offset_table
+        .iter()
+        .filter(|(queue, _)| queue.queue_id >= on.read_queues);
+    Some(
+        beyond
+            .map(|(_, range)| range.max_offset.saturating_sub(range.min_offset).max(0))
+            .sum(),
+    )
+}
+
+fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
+    let mut more = Vec::new();
+    for topic in users(e.snapshot) {
+        let subject = || Subject::Topic(topic.name.clone());
+        let name = &topic.name;
+        if let Some(on) = topic.brokers.iter().find(|b| b.read_queues < b.write_queues) {
+            let held = surplus(e.details, name, on).unwrap_or(0);
+            let text = format!(
+                "topic {name} w{}/r{} on {}: {}messages in the last queues are not read",
+                on.write_queues,
+                on.read_queues,
+                on.broker.name,
+                if held > 0 {
+                    format!("{} ", grouped(held))
+                } else {
+                    String::new()
+                }
+            );
+            let severity = if held > 0 {
+                Severity::Critical
+            } else {
+                Severity::Warning
+            };
+            more.push(
+                Finding::new("TP1", "read-below-write", severity, subject(), text).next(format!(
+                    "rmq topic update {name} --read-queues {} --broker {}",
+                    on.write_queues, on.broker.name
+                )),
+            );
+        } else if let Some(on) = topic.brokers.iter().find(|b| b.read_queues > b.write_queues) {
+            let text = format!(
+                "topic {name} w{}/r{} shrink half done",
+                on.write_queues, on.read_queues
+            );
+            more.push(
+                Finding::new("TP1", "shrink-half-done", Severity::Warning, subject(), text)
+                    .next(format!("rmq topic scale {name} --to {}", on.write_queues)),
+            );
+        }
+    }
+    more.sort_by_key(|f| f.severity);
+    add_capped(found, more);
+}
+
+/// Topics that are not the same on every master of a cluster; those that are missing on one.
+fn spread(snapshot: &Snapshot, found: &mut Vec<Finding>) -> BTreeSet<String> {
+    let mut masters: BTreeMap<&str, BTreeSet<&BrokerId>> = BTreeMap::new();
+    for broker in snapshot.brokers.iter().filter(|b| b.broker.id == MASTER_ID) {
+        // What a broker has is only known when it told.
+        if broker.topics_version.fresh().is_some() {
+            masters
+                .entry(&broker.broker.cluster)
+                .or_default()
+                .insert(&broker.broker);
+        }
+    }
+    let (mut more, mut partial) = (Vec::new(), BTreeSet::new());
+    for topic in users(snapshot) {
+        for (cluster, masters) in &masters {
+            let on: Vec<&TopicOnBroker> = topic
+                .brokers
+                .iter()
+                .filter(|b| b.broker.cluster == **cluster)
+                .collect();
+            let Some(first) = on.first() else { continue };
+            let missing: Vec<&str> = masters
+                .iter()
+                .filter(|id| !on.iter().any(|b| b.broker == ***id))
+                .map(|id| id.name.as_str())
+                .collect();
+            let subject = || Subject::Topic(topic.name.clone());
+            if !missing.is_empty() {
+                partial.insert(topic.name.clone());
+                let text = format!(
+                    "topic {} is on {} of {} brokers of {cluster}, not on {}",
+                    topic.name,
+                    on.len(),
+                    masters.len(),
+                    missing.join(" ")
+                );
+                more.push(
+                    Finding::new("TP1", "topic-missing", Severity::Warning, subject(), text)
+                        .next(format!("rmq topic create {} --broker {}", topic.name, missing[0])),
+                );
+            }
+            let counts = |b: &TopicOnBroker| (b.read_queues, b.write_queues);
+            if let Some(other) = on.iter().find(|b| counts(b) != counts(first)) {
+                let text = format!(
+                    "topic {} has w{}/r{} on {} and w{}/r{} on {}",
+                    topic.name,
+                    first.write_queues,
+                    first.read_queues,
+                    first.broker.name,
+                    other.write_queues,
+                    other.read_queues,
+                    other.broker.name
+                );
+                more.push(Finding::new(
+                    "TP1",
+                    "queues-uneven",
+                    Severity::Warning,
+                    subject(),
+                    text,
+                ));
+            }
+        }
+    }
+    add_capped(found, more);
+    partial
+}
+
+/// TP2: brokers make topics, and some topics are where their first message came in.
+fn auto_created(snapshot: &Snapshot, partial: &BTreeSet<String>, found: &mut Vec<Finding>) {
+    let mut clusters: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for broker in snapshot.brokers.iter().filter(|b| b.broker.is_master()) {
+        let on = broker
+            .config
+            .fresh()
+            .and_then(|c| c.entries.get("autoCreateTopicEnable"));
+        if on.is_some_and(|v| v == "true") {
+            clusters
+                .entry(&broker.broker.cluster)
+                .or_default()
+                .push(&broker.broker.name);
+        }
+    }
+    for (cluster, names) in clusters {
+        let here: Vec<&str> = users(snapshot)
+            .filter(|t| partial.contains(&t.name))
+            .filter(|t| t.brokers.iter().any(|b| b.broker.cluster == cluster))
+            .map(|t| t.name.as_str())
+            .collect();
+        if here.is_empty() {
+            continue;
+        }
+        let text = format!(
+            "autoCreateTopicEnable is on in {cluster}, and {} topics are on some of its brokers only: {}{}",
+            here.len(),
+            here[..here.len().min(5)].join(", "),
+            if here.len() > 5 { ", …" } else { "" }
+        );
+        found.push(
+            Finding::new("TP2", "auto-created", Severity::Warning, Subject::Cluster, text).next(format!(
+                "rmq broker set-config {} autoCreateTopicEnable=false",
+                names[0]
+            )),
+        );
+    }
+}
+
+/// TP3.
+fn unread(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
+    let mut more = Vec::new();
+    for topic in users(snapshot) {
+        let Some(stats) = details.stats.get(&topic.name) else {
+            continue;
+        };
+        let newest = stats
+            .values()
+            .flat_map(|s| s.offset_table.values())
+            .filter(|range| range.max_offset > range.min_offset)
+            .map(|range| range.last_update_timestamp)
+            .max()
+            .unwrap_or(0);
+        if newest <= snapshot.taken_at_ms.saturating_sub(IN_USE_MS) || is_read(details, &topic.name) {
+            continue;
+        }
+        let text = format!("topic {} is written to and no group reads it", topic.name);
+        let subject = Subject::Topic(topic.name.clone());
+        more.push(
+            Finding::new("TP3", "topic-unread", Severity::Warning, subject, text)
+                .next(format!("rmq topic status {}", topic.name)),
+        );
+    }
+    add_capped(found, more);
+}
+
+/// A group has a position in the topic, or a client that subscribes to it.
+fn is_read(details: &Details, topic: &str) -> bool {
+    let positions = details.offsets.values().flat_map(BTreeMap::keys);
+    let connections = details.connections.values().flat_map(BTreeMap::values);
+    positions
+        .into_iter()
+        .any(|(group, of)| of == topic && !is_system(group))
+        || connections
+            .into_iter()
+            .any(|c| c.subscription_table.contains_key(topic))
+}
+
+/// TP4: `broker-a:8;broker-b:8` against the queues that producers write.
+fn orders(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
+    let mut more = Vec::new();
+    for topic in users(snapshot) {
+        let ordered = topic.brokers.iter().any(|b| b.order);
+        for (addr, orders) in &details.orders {
+            let Some(order) = orders.get(&topic.name) else {
+                continue;
+            };
+            let subject = Subject::Topic(topic.name.clone());
+            let told: BTreeMap<&str, Option<i32>> = order
+                .split(';')
+                .filter(|part| !part.trim().is_empty())
+                .map(|part| match part.split_once(':') {
+                    Some((name, count)) => (name.trim(), count.trim().parse().ok()),
+                    None => (part.trim(), None),
+                })
+                .collect();
+            let own: BTreeMap<&str, Option<i32>> = topic
+                .brokers
+                .iter()
+                .filter(|b| b.broker.is_master())
+                .map(|b| (b.broker.name.as_str(), Some(b.write_queues)))
+                .collect();
+            if told != own {
+                let own: Vec<String> = own
+                    .iter()
+                    .map(|(name, count)| format!("{name}:{}", count.unwrap_or(0)))
+                    .collect();
+                let text = format!(
+                    "order configuration of {} on {addr} is {order}, its queues are {}",
+                    topic.name,
+                    own.join(";")
+                );
+                more.push(
+                    Finding::new("TP4", "order-differs", Severity::Critical, subject, text).next(format!(
+                        "rmq topic order set {} '{}'",
+                        topic.name,
+                        own.join(";")
+                    )),
+                );
+            } else if !ordered {
+                let text = format!(
+                    "topic {} has an order configuration on {addr} and is not ordered",
+                    topic.name
+                );
+                more.push(
+                    Finding::new("TP4", "order-left-over", Severity::Warning, subject, text)
+                        .next(format!("rmq topic update {} --order true", topic.name)),
+                );
+            }
+        }
+    }
+    add_capped(found, more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made_up::*;
+    use super::*;
+    use crate::protocol::body::TopicOffset;
+    use crate::protocol::model::MessageQueue;
+
+    #[test]
+    fn fewer_read_queues_are_an_error_once_they_hide_messages() {
+        let mut c = Cluster::healthy();
+        for on in &mut c.topic("orders").brokers {
+            on.read_queues = 4;
+        }
+        let found = c.finds(&["TP1"]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        let stats = c.details.stats.get_mut("orders").unwrap();
+        let hidden = MessageQueue {
+            broker_name: "broker-a".into(),
+            queue_id: 5,
+            topic: "orders".into(),
+        };
+        stats.get_mut(&id("broker-a", 0)).unwrap().offset_table.insert(
+            hidden,
+            TopicOffset {
+                min_offset: 10,
+                max_offset: 15,
+                last_update_timestamp: NOW,
+            },
+        );
+        let found = c.finds(&["TP1"]);
+        assert_eq!(found[0].severity, Severity::Critical);
+        assert!(found[0].text.contains("5 messages"), "{found:?}");
+    }
+
+    #[test]
+    fn topics_are_the_same_on_all_masters() {
+        let mut c = Cluster::healthy();
+        c.topic("orders").brokers[1].read_queues = 4;
+        c.topic("orders").brokers[1].write_queues = 4;
+        assert_eq!(c.finds(&["TP1"])[0].rule, "queues-uneven");
+        let mut c = Cluster::healthy();
+        c.topic("orders").brokers.pop();
+        c.details.offsets.remove(&id("broker-b", 0));
+        let found = c.finds(&["TP1"]);
+        assert_eq!(
+            found[0].text,
+            "topic orders is on 1 of 2 brokers of c, not on broker-b"
+        );
+        // Brokers that make topics are named as the reason.
+        c.set_config("broker-a", "autoCreateTopicEnable", "true");
+        c.set_config("broker-b", "autoCreateTopicEnable", "true");
+        c.finds(&["TP1", "TP2"]);
+        // A broker that did not tell its topics proves nothing.
+        c.snapshot.brokers[1].topics_version = crate::client::Seen::failed("timed out");
+        c.finds(&[]);
+    }
+
+    #[test]
+    fn a_topic_without_readers_is_told_while_it_is_written_to() {
+        let mut c = Cluster::healthy();
+        c.details.connections.clear();
+        c.details.running.clear();
+        c.details.offsets.clear();
+        let found = c.finds(&["TP3"]);
+        assert_eq!(found[0].subject, Subject::Topic("orders".into()));
+        for stats in c.details.stats.get_mut("orders").unwrap().values_mut() {
+            for range in stats.offset_table.values_mut() {
+                range.last_update_timestamp = NOW - 2 * IN_USE_MS;
+            }
+        }
+        c.finds(&[]);
+    }
+
+    #[test]
+    fn order_configurations_fit_the_queues() {
+        let mut c = Cluster::healthy();
+        let set = |c: &mut Cluster, text: &str| {
+            let orders = [("orders".to_owned(), text.to_owned())].into();
+            c.details.orders.insert("ns1:9876".into(), orders);
+        };
+        for on in &mut c.topic("orders").brokers {
+            on.order = true;
+        }
+        set(&mut c, "broker-a:8;broker-b:8");
+        c.finds(&[]);
+        for wrong in ["broker-a:8", "broker-a:8;broker-b:4", "broker-a:8;broker-b:x", ""] {
+            set(&mut c, wrong);
+            let found = c.finds(&["TP4"]);
+            assert_eq!(found[0].severity, Severity::Critical, "{wrong}");
+        }
+        for on in &mut c.topic("orders").brokers {
+            on.order = false;
+        }
+        set(&mut c, "broker-a:8;broker-b:8");
+        assert_eq!(c.finds(&["TP4"])[0].rule, "order-left-over");
+    }
+}
