@@ -33,6 +33,7 @@ mod slots;
 use message::Timed;
 pub(super) use message::recall_key;
 use metrics::{Metrics, Rate};
+use slots::MOVED;
 
 /// Messages put into the wheel before deliveries have their turn.
 const ENQUEUE_ROUND: usize = 512;
@@ -177,6 +178,21 @@ impl Timer {
     /// The time before which everything that went into the wheel was delivered; `now` at most.
     pub(super) fn delivered_to(&self, now: i64) -> i64 {
         self.next_due_ms.load(Acquire).min(now)
+    }
+
+    /// The slot of a message that came while the clock was so far ahead that this one knows of no such time: its delay
+    /// begins now.
+    fn from_wrong_clock(
+        &self,
+        timed: &Timed,
+        view: &MessageView<'_>,
+        max_delay_ms: i64,
+        now: i64,
+    ) -> Option<i64> {
+        let far = now.saturating_add(max_delay_ms).saturating_add(self.precision_ms);
+        let stored = view.store_timestamp();
+        let delay_ms = timed.out.saturating_sub(stored).clamp(0, max_delay_ms);
+        (timed.out > far && stored > far).then(|| self.floor(now + delay_ms) + self.precision_ms)
     }
 
     /// Notes the earliest time of what is still to be delivered.
@@ -495,6 +511,7 @@ impl Broker {
         round: &mut Round,
     ) {
         let now = now_ms();
+        let max_delay_ms = self.max_delay_ms();
         let write = timer.floor(now);
         let is_recall = timed.recalls.is_some();
         timer.enqueued.add();
@@ -516,7 +533,8 @@ impl Broker {
                 }
             }
         }
-        let mut slot = timed.out.max(write);
+        let moved = timer.from_wrong_clock(timed, view, max_delay_ms, now);
+        let mut slot = moved.unwrap_or(timed.out).max(write);
         let mut magic = if is_recall { DEFAULT | DELETE } else { DEFAULT };
         let half = timer.floor(timer.window_ms / 2);
         if slot - write >= timer.window_ms {
@@ -538,7 +556,7 @@ impl Broker {
             offset: entry.offset,
             record_size: entry.size,
             topic_hash: java_hash(&timed.topic),
-            reserved: 0,
+            reserved: if moved.is_some() { MOVED } else { 0 },
         });
         // Before anybody may take it for seen, see queue_offset.
         timer.next_due_ms.fetch_min(slot, Release);
@@ -563,7 +581,7 @@ impl Broker {
                 core.open.entry(slot).or_default();
             }
             _ => core.push(Due {
-                at: if magic & ROLL == 0 {
+                at: if magic & ROLL == 0 && moved.is_none() {
                     timed.exact
                 } else {
                     slot + timer.precision_ms

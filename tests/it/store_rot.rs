@@ -6,8 +6,11 @@ use std::path::Path;
 use rmq::protocol::message::MessageView;
 use rmq::store::{GetStatus, MessageStore, StoreConfig};
 
+use crate::store_faults::SmallDisk;
+use crate::store_golden::Golden;
 use crate::store_life::{SEGMENT, bodies, check, fill, message, open, settled};
 use crate::store_recovery::{copy_dir, cut, edit, files, log, queue, stopped};
+use crate::support::wait;
 
 /// How a store was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,4 +144,64 @@ fn k23_a_queue_file_of_a_wrong_length_does_not_cost_the_queue_its_number() {
     assert_eq!(new.queue_offset, 20);
     settled(&store);
     assert_eq!((store.min_offset("old", 0), store.max_offset("old", 0)), (20, 21));
+}
+
+/// Batch and light queues that a start on a full disk cannot write are complete when there is room.
+#[test]
+#[allow(clippy::print_stdout)]
+fn batch_and_light_queues_follow_a_start_on_a_full_disk() {
+    let Some(disk) = SmallDisk::mount(16) else {
+        println!("SKIPPED: no right to mount a small file system");
+        return;
+    };
+    let golden = Golden::unpack("features");
+    let config = |root: &Path| StoreConfig {
+        store_path_root_dir: root.to_owned(),
+        enable_multi_dispatch: true,
+        clean_resource_interval: 20,
+        ..golden.config()
+    };
+    let whole = tempfile::tempdir().unwrap();
+    copy_dir(&golden.config().store_path_root_dir, whole.path());
+    let root = disk.0.path().join("store");
+    // No holes: to look at one through a map takes room on a tmpfs.
+    copy_dir(whole.path(), &root);
+    let queues = [
+        ("g_bcq", 0),
+        ("%LMQ%one", 0),
+        ("%LMQ%two", 0),
+        ("g_lmq", 0),
+        ("g_ext", 0),
+    ];
+    let ends = |store: &MessageStore| queues.map(|(topic, id)| store.max_offset(topic, id));
+    let store = MessageStore::open(config(whole.path())).unwrap();
+    let wanted = ends(&store);
+    // As Java reads them.
+    assert_eq!(wanted, [61, 8, 4, 8, 60]);
+    drop(store);
+
+    // Killed, so that lock and crash marker have their room.
+    drop(MessageStore::open(config(&root)).unwrap());
+    for dir in ["consumequeue", "batchconsumequeue"] {
+        std::fs::remove_dir_all(root.join(dir)).unwrap();
+    }
+    let filler = disk.0.path().join("filler");
+    {
+        use std::io::Write;
+        let mut file = std::fs::File::create(&filler).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+    }
+    let store = MessageStore::open(config(&root)).unwrap();
+    assert_ne!(ends(&store), wanted, "there is no room");
+    std::fs::remove_file(&filler).unwrap();
+    wait::until_true(
+        "queues that are complete",
+        std::time::Duration::from_secs(20),
+        || store.figures().not_writable.is_none() && store.figures().dispatch_behind_bytes == 0,
+    );
+    assert_eq!(ends(&store), wanted);
+    assert_eq!(bodies(&store, "g_lmq", 0).len() as i64, wanted[3]);
+    let light = store.get("%LMQ%one", 0, 0, 32, 1 << 20, &|_| true);
+    assert_eq!(light.records.len() as i64, wanted[1]);
+    store.close().unwrap();
 }
