@@ -416,13 +416,21 @@ mod tests {
                 for arg in sub.get_arguments().filter(|a| !a.is_global_set()) {
                     let same = globals.iter().find(|g| g.get_id() == arg.get_id());
                     let kind = |arg: &clap::Arg| arg.get_value_parser().type_id();
-                    assert!(same.is_none_or(|g| kind(g) == kind(arg)), "{path}: {}", arg.get_id());
+                    assert!(
+                        same.is_none_or(|g| kind(g) == kind(arg)),
+                        "{path}: {}",
+                        arg.get_id()
+                    );
                 }
                 below(sub, globals, &path);
             }
         }
         let root = command();
-        let globals: Vec<clap::Arg> = root.get_arguments().filter(|a| a.is_global_set()).cloned().collect();
+        let globals: Vec<clap::Arg> = root
+            .get_arguments()
+            .filter(|a| a.is_global_set())
+            .cloned()
+            .collect();
         assert!(globals.iter().any(|g| g.get_id() == "filter"));
         below(&root, &globals, "rmq");
     }
