@@ -154,6 +154,65 @@ pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
     }
 }
 
+/// A target that could not be read: it is not changed, and has its row all the same.
+pub struct Unread {
+    /// The target.
+    pub target: String,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// Adds what cannot be done to a plan; without anything that can be done, that is the failure.
+pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) -> Result<(), Failure> {
+    if !possible && !unread.is_empty() {
+        let failures: Vec<Failure> = unread.iter().map(|u| u.failure.clone()).collect();
+        Failure::over(&failures, false)?;
+    }
+    for one in unread {
+        plan.impact.push(format!(
+            "{} cannot be read and stays as it is: {}",
+            one.target,
+            one.failure.line()
+        ));
+        plan.steps.push(Step {
+            target: one.target.clone(),
+            field: field.into(),
+            before: "unknown".into(),
+            after: "unchanged".into(),
+        });
+    }
+    Ok(())
+}
+
+/// Asks, does the writes, all at once, and reports. A write says how many steps of the plan are its own; the steps of
+/// `unread` stand behind those of the writes.
+pub async fn carry_out<T, F: Future<Output = Outcome>>(
+    session: &Session,
+    plan: &Plan,
+    writes: Vec<(usize, T)>,
+    unread: Vec<Unread>,
+    undo: Option<String>,
+    write: impl Fn(T) -> F,
+) -> Result<(), Failure> {
+    if session.dry_run {
+        return report(session, plan, vec![Outcome::Planned; plan.steps.len()], None);
+    }
+    confirm(session, plan)?;
+    let done = session
+        .client
+        .each(writes, |(steps, what)| {
+            let outcome = write(what);
+            async move { vec![outcome.await; steps] }
+        })
+        .await;
+    let outcomes = done
+        .into_iter()
+        .flatten()
+        .chain(unread.into_iter().map(|u| Outcome::Failed(u.failure)))
+        .collect();
+    report(session, plan, outcomes, undo)
+}
+
 fn show(session: &Session, plan: &Plan) {
     let mut lines = vec![format!(
         "{} in cluster {} ({}name servers {})",

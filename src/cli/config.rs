@@ -125,7 +125,7 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
                 <super::output::Format as clap::ValueEnum>::from_str(value, true).map_err(Failure::usage)?;
                 value.into()
             }
-            "cluster" => value.into(),
+            "cluster" | "access_key" | "secret_key_file" | "security_token_file" => value.into(),
             "broker_map" => {
                 let mut map = toml::Table::new();
                 for rule in value.split([';', ',']) {
@@ -139,7 +139,8 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
             }
             _ => {
                 return Err(Failure::usage(format!("\"{key}\" is not a key of a context")).because(
-                "The keys are namesrv, cluster, protected, read_only, output, timeout and broker_map.",
+                "The keys are namesrv, cluster, protected, read_only, output, timeout, broker_map, access_key, secret_key_file and \
+                 security_token_file.",
             ));
             }
         };
@@ -200,6 +201,7 @@ fn get(session: &Session, path: &std::path::Path) -> Result<(), Failure> {
             ("context", session.context.clone().into()),
             ("namesrv", session.name_servers.clone().into()),
             ("cluster", session.cluster.clone().into()),
+            ("access_key", session.access_key.clone().into()),
             ("timeout_ms", Cell::span(Some(session.timeout))),
             ("protected", session.protected.into()),
             ("read_only", session.read_only.into()),

@@ -61,6 +61,12 @@ pub struct Context {
     pub output: Option<String>,
     /// Limit of one request.
     pub timeout: Option<String>,
+    /// Account that signs the requests.
+    pub access_key: Option<String>,
+    /// File with its secret.
+    pub secret_key_file: Option<PathBuf>,
+    /// File with a temporary token.
+    pub security_token_file: Option<PathBuf>,
     #[serde(flatten)]
     unknown: BTreeMap<String, toml::Value>,
 }

@@ -1,21 +1,12 @@
-//! `rmq completion`, `rmq man`: written from the grammar.
+//! `rmq man`: written from the grammar.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::exit::{CODES, Failure};
-
-/// Prints a completion script.
-pub fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut super::command(), "rmq", &mut script);
-    std::io::stdout().lock().write_all(&script)?;
-    Ok(())
-}
 
 /// Writes one page a command, `rmq-config.5` and `rmq-exit-codes.7` into `dir`.
 pub fn write_man_pages(dir: &Path) -> Result<(), Failure> {
@@ -87,7 +78,7 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
     ("journal", "false turns the change journal off"),
     (
         "defaults.output",
-        "output form: table, wide, json, jsonl, csv, name",
+        "output form: table, wide, json, jsonl, csv, name, prometheus",
     ),
     ("defaults.timeout", "limit of one request, such as 5s"),
     ("contexts.NAME.namesrv", "list of name server addresses"),
@@ -104,6 +95,12 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
         "contexts.NAME.broker_map",
         "table of announced broker addresses (host, host:port, *:port or network) to addresses to dial",
     ),
+    ("contexts.NAME.access_key", "account that signs the requests, as --access-key"),
+    (
+        "contexts.NAME.secret_key_file",
+        "file with the account's secret; refused when others than its owner may read it",
+    ),
+    ("contexts.NAME.security_token_file", "file with a temporary token"),
     ("contexts.NAME.output", "output form in this context"),
     ("contexts.NAME.timeout", "limit of one request in this context"),
 ];
@@ -117,6 +114,12 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("RMQ_OUTPUT", "as --output"),
     ("RMQ_TIMEOUT", "as --timeout"),
     ("RMQ_CONTROLLER", "as --controller of rmq controller"),
+    ("RMQ_ACCESS_KEY", "as --access-key"),
+    ("RMQ_SECRET_KEY", "the account's secret"),
+    (
+        "ROCKETMQ_HOME",
+        "its conf/tools.yml gives accessKey and secretKey when nothing else does",
+    ),
     ("NO_COLOR", "no colour when set"),
 ];
 

@@ -276,6 +276,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq topic list",
             "rmq topic list --all -o name",
+            "rmq topic list --with-groups --stats",
+            "rmq topic list --no-consumers --idle 30d",
             "rmq topic list --filter 'name~order && perm!=RW-'",
         ],
     ),
@@ -284,6 +286,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "topic create",
         &[
             "rmq topic create OrderEvents --queues 8",
+            "rmq topic create OrderEvents --queues 8 --per-broker broker-b=4",
             "rmq topic create Steps --type fifo --order --cluster C1 --yes",
         ],
     ),
@@ -325,6 +328,37 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq topic status OrderEvents --sum",
         ],
     ),
+    (
+        "topic describe",
+        &["rmq topic describe OrderEvents", "rmq topic describe OrderEvents -o json"],
+    ),
+    ("topic clusters", &["rmq topic clusters OrderEvents"]),
+    ("topic consumers", &["rmq topic consumers OrderEvents"]),
+    ("topic producers", &["rmq topic producers OrderEvents"]),
+    (
+        "topic stats",
+        &["rmq topic stats", "rmq topic stats OrderEvents", "rmq topic stats --active --sort-by in_24h:desc"],
+    ),
+    (
+        "topic allocate",
+        &["rmq topic allocate OrderEvents --clients 10.0.0.1@1,10.0.0.2@1 --strategy circle"],
+    ),
+    (
+        "topic find-unused",
+        &["rmq topic find-unused", "rmq topic find-unused --idle 30d -o name"],
+    ),
+    ("topic stop-writes", &["rmq topic stop-writes OrderEvents --broker broker-a"]),
+    ("topic allow-writes", &["rmq topic allow-writes OrderEvents"]),
+    (
+        "topic cq",
+        &["rmq topic cq OrderEvents --queue 0 --from 1200 --limit 20 --broker broker-a"],
+    ),
+    ("topic order get", &["rmq topic order get Steps"]),
+    (
+        "topic order set",
+        &["rmq topic order set Steps", "rmq topic order set Steps 'broker-a:4;broker-b:4'"],
+    ),
+    ("topic order unset", &["rmq topic order unset Steps"]),
     (
         "group list",
         &["rmq group list", "rmq group list --filter 'name~CG_'"],
@@ -388,12 +422,67 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq offset diff before.json after.json",
         ],
     ),
-    ("group clients", &["rmq group clients CG_ORDERS"]),
+    (
+        "group clients",
+        &["rmq group clients CG_ORDERS", "rmq group clients CG_ORDERS --stack"],
+    ),
+    ("group get", &["rmq group get CG_ORDERS", "rmq group get CG_ORDERS -o json"]),
+    ("group describe", &["rmq group describe CG_ORDERS"]),
+    (
+        "group check",
+        &["rmq group check CG_ORDERS", "rmq group check CG_ORDERS --quiet -o json"],
+    ),
+    (
+        "group client-info",
+        &["rmq group client-info CG_ORDERS", "rmq group client-info CG_ORDERS --filter 'cached>1000'"],
+    ),
+    (
+        "group create",
+        &[
+            "rmq group create CG_ORDERS --retry-max 5",
+            "rmq group create CG_ORDERS --retry-policy exponential:initial=5s,max=2h,multiplier=2",
+        ],
+    ),
+    (
+        "group update",
+        &[
+            "rmq group update CG_ORDERS --retry-max 5",
+            "rmq group update CG_ORDERS --retry-policy custom:1s,5s,10s --broker broker-a",
+        ],
+    ),
+    (
+        "group delete",
+        &["rmq group delete CG_OLD --dry-run", "rmq group delete CG_OLD --keep-dlq"],
+    ),
+    (
+        "group set-mode",
+        &["rmq group set-mode CG_ORDERS --topic OrderEvents --mode pop"],
+    ),
+    ("group pause", &["rmq group pause CG_ORDERS"]),
+    ("group resume", &["rmq group resume CG_ORDERS"]),
+    (
+        "producer list",
+        &["rmq producer list", "rmq producer list --broker broker-a -o json"],
+    ),
+    (
+        "producer clients",
+        &["rmq producer clients PG_ORDERS", "rmq producer clients PG_ORDERS --topic OrderEvents"],
+    ),
+    (
+        "consumer clients",
+        &["rmq consumer clients", "rmq consumer clients --group CG_ORDERS"],
+    ),
+    ("consumer stack", &["rmq consumer stack 10.0.0.9@4711"]),
+    (
+        "consumer running-info",
+        &["rmq consumer running-info 10.0.0.9@4711 --group CG_ORDERS"],
+    ),
     (
         "message send",
         &[
             "rmq message send --topic OrderEvents --body '{\"order\":7}' --key K-7 --tag TagA",
-            "rmq message send --topic OrderEvents --file orders.txt --lines",
+            "rmq message send --topic OrderEvents --file orders.txt --lines --rate 50",
+            "rmq message send --topic OrderEvents --body hello --delay 90s",
         ],
     ),
     (
@@ -408,7 +497,58 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq message find --topic OrderEvents --key K-7",
             "rmq message find --topic OrderEvents --key K-7 --since -2h",
+            "rmq message find --topic OrderEvents --body-json 'order.id=7' --since -1h",
         ],
+    ),
+    (
+        "message view",
+        &["rmq message view 7F00000100002A9F0000000000000346"],
+    ),
+    (
+        "message list",
+        &[
+            "rmq message list --topic OrderEvents --from -1h --limit 100",
+            "rmq message list --topic OrderEvents --broker broker-a --queue 3 --from-offset 1200",
+            "rmq message list --topic OrderEvents --sql 'amount > 100' --format '{offset} {keys} {body}'",
+            "rmq message list --topic %DLQ%CG_ORDERS --limit 0 -o jsonl",
+        ],
+    ),
+    (
+        "message count",
+        &[
+            "rmq message count --topic OrderEvents",
+            "rmq message count --topic OrderEvents --since -1d --by broker",
+            "rmq message count --topic OrderEvents --by tag",
+        ],
+    ),
+    (
+        "message body",
+        &["rmq message body 7F00000100002A9F0000000000000346 --out order.json"],
+    ),
+    (
+        "message decode-id",
+        &["rmq message decode-id 7F00000100002A9F0000000000000346"],
+    ),
+    (
+        "message resend",
+        &["rmq message resend 7F00000100002A9F0000000000000346 --to-topic Replay"],
+    ),
+    (
+        "message push",
+        &["rmq message push 7F00000100002A9F0000000000000346 --group CG_ORDERS --client 10.0.0.9@4711"],
+    ),
+    (
+        "bench produce",
+        &["rmq bench produce --topic Bench --size 1KiB --for 10s", "rmq bench produce --topic Bench --count 10000 --in-flight 32"],
+    ),
+    ("bench consume", &["rmq bench consume --topic Bench --for 10s"]),
+    (
+        "bench latency",
+        &["rmq bench latency --topic Bench --count 100", "rmq bench latency --broker broker-a --size 1KiB"],
+    ),
+    (
+        "bench cluster-latency",
+        &["rmq bench cluster-latency", "rmq bench cluster-latency --interval 10s -o jsonl"],
     ),
     (
         "message tail",
@@ -585,6 +725,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq store export ~/store --topic OrderEvents --from '2h ago' --out orders.jsonl",
             "rmq store export ~/store --topic OrderEvents,%RETRY%billing --out /tmp/orders-store/",
             "rmq store export ~/store --key 4711 --out -",
+        ],
+    ),
+    (
+        "mqadmin",
+        &[
+            "rmq mqadmin topicRoute -t OrderEvents -n 10.0.0.1:9876",
+            "rmq -o json mqadmin --no-hint consumerProgress -g CG_ORDERS",
+            "rmq --dry-run mqadmin updateTopic -c C1 -t OrderEvents -p 4",
         ],
     ),
     ("config use", &["rmq config use prod-eu"]),

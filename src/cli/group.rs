@@ -1,16 +1,18 @@
-//! `rmq group`: list, lag, clients.
+//! `rmq group`: list, lag, clients. One group in full is in `group_read`, changes in `group_change`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Subcommand;
 
 use super::exit::Failure;
-use super::lag::{self, LagArgs, not_found};
+pub use super::lag::not_found;
+use super::lag::{self, LagArgs};
 use super::output::{Cell, Listing, col, wide};
 use super::reset::{self, CloneArgs, ResetArgs, SkipArgs};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
+use super::{consumer, group_change, group_read};
 use crate::client::Which;
 use crate::client::admin::group::{KnownGroups, is_system};
 use crate::protocol::model::version_name;
@@ -40,11 +42,18 @@ pub enum Command {
     Clients {
         /// Group name
         group: String,
+        /// Their thread stacks instead; nothing is written to disk
+        #[arg(long)]
+        stack: bool,
         #[command(flatten)]
         scope: ScopeArgs,
         #[command(flatten)]
         watch: WatchArgs,
     },
+    #[command(flatten)]
+    Read(group_read::Command),
+    #[command(flatten)]
+    Change(group_change::Command),
 }
 
 /// Runs a group command.
@@ -57,9 +66,17 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Reset(args) => reset::reset(session, args).await,
         Command::Skip(args) => reset::skip(session, args).await,
         Command::CloneOffsets(args) => reset::clone_offsets(session, args).await,
-        Command::Clients { group, scope, watch } => {
-            watch::print(session, &watch, || clients(session, &group, &scope)).await
-        }
+        Command::Clients {
+            group,
+            stack: true,
+            scope,
+            ..
+        } => consumer::group_stacks(session, &group, &scope).await,
+        Command::Clients {
+            group, scope, watch, ..
+        } => watch::print(session, &watch, || clients(session, &group, &scope)).await,
+        Command::Read(command) => group_read::run(session, command).await,
+        Command::Change(command) => group_change::run(session, command).await,
     }
 }
 

@@ -1,24 +1,30 @@
-//! `rmq message send|get|find`; `tail` has its own file.
+//! `rmq message send|get|find`; `tail`, `list` and what is done with one message have their own files.
 
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
+pub use super::body::BodyForm;
+use super::body::{JsonTest, Test};
 use super::exit::{self, Failure};
+use super::message_list::StretchArgs;
+use super::{message_act, message_list};
 use super::output::{Cell, Column, Detail, Listing, col, wide};
 use super::session::Session;
 use super::tail::{self, TailArgs};
 use super::time::{self, When};
 use super::topic::not_found;
 use crate::client::admin::cluster::registered;
-use crate::client::admin::message::{Pull, QueueAt};
-use crate::client::admin::topic::masters;
+use crate::client::admin::message::Pull;
+use crate::client::admin::topic::{MAX_QUEUES, masters};
 use crate::client::produce::{Outgoing, Producer};
 use crate::client::{BrokerAt, Message, Server};
 use crate::protocol::message_id::parse_offset_id;
+use crate::protocol::model::java_hash;
+use crate::protocol::properties::names;
 
 /// Longest body read from a file or stdin: a frame takes no more.
 const BODY_MAX: u64 = 16 * 1024 * 1024;
@@ -30,57 +36,86 @@ pub enum Command {
     Send(SendArgs),
     /// Show one message by id, or by its place in a queue
     Get {
-        /// Offset id or unique key; the kind is detected. A unique key needs --topic
-        #[arg(required_unless_present = "offset")]
-        id: Option<String>,
-        /// Topic name
-        #[arg(short, long, value_name = "NAME", required_unless_present = "id")]
-        topic: Option<String>,
-        /// Broker name, with --queue and --offset
-        #[arg(short, long, value_name = "NAME")]
-        broker: Option<String>,
-        /// Queue number, with --offset
-        #[arg(long, value_name = "N")]
-        queue: Option<i32>,
-        /// Offset in the queue
-        #[arg(long, value_name = "N", requires_all = ["topic", "broker", "queue"], conflicts_with = "id")]
-        offset: Option<i64>,
+        #[command(flatten)]
+        place: Place,
         /// How the body is shown
         #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
         body: BodyForm,
     },
-    /// Find messages by key or id
-    Find {
-        /// Topic name
-        #[arg(short, long, value_name = "NAME")]
-        topic: String,
-        /// Key the producer gave
-        #[arg(
-            short,
-            long,
-            value_name = "KEY",
-            required_unless_present = "unique_id",
-            conflicts_with = "unique_id"
-        )]
-        key: Option<String>,
-        /// Unique key that the producer's client made
-        #[arg(long, value_name = "ID")]
-        unique_id: Option<String>,
-        /// Stored at or after
-        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-        since: Option<When>,
-        /// Stored at or before
-        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-        until: Option<When>,
-        /// Most messages from each broker
-        #[arg(long, default_value_t = 64, value_name = "N")]
-        limit: i32,
-        /// How the body is shown
-        #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
-        body: BodyForm,
-    },
+    /// Find messages by key or id, or by what is in them
+    Find(FindArgs),
+    /// Show the messages of a topic, oldest first
+    List(message_list::ListArgs),
+    /// Count the messages of a topic
+    Count(message_list::CountArgs),
+    #[command(flatten)]
+    One(message_act::Command),
     /// Show the newest messages of a topic, or follow it
     Tail(TailArgs),
+}
+
+/// Which message: its id, or its place in a queue.
+#[derive(Debug, Clone, Args)]
+pub struct Place {
+    /// Offset id or unique key; the kind is detected. A unique key needs --topic
+    #[arg(required_unless_present = "offset")]
+    id: Option<String>,
+    /// Topic name
+    #[arg(short, long, value_name = "NAME", required_unless_present = "id")]
+    topic: Option<String>,
+    /// Broker name, with --queue and --offset
+    #[arg(short, long, value_name = "NAME")]
+    broker: Option<String>,
+    /// Queue number, with --offset
+    #[arg(long, value_name = "N")]
+    queue: Option<i32>,
+    /// Offset in the queue
+    #[arg(long, value_name = "N", requires_all = ["topic", "broker", "queue"], conflicts_with = "id")]
+    offset: Option<i64>,
+}
+
+/// `rmq message find`
+#[derive(Debug, Clone, Args)]
+pub struct FindArgs {
+    /// Topic name
+    #[arg(short, long, value_name = "NAME")]
+    topic: String,
+    /// Key the producer gave
+    #[arg(short, long, value_name = "KEY", conflicts_with_all = ["unique_id", "id"])]
+    key: Option<String>,
+    /// Unique key that the producer's client made
+    #[arg(long, value_name = "ID", conflicts_with = "id")]
+    unique_id: Option<String>,
+    /// Offset id
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Tags, such as 'TagA || TagB'; without a key or an id the queues are read
+    #[arg(long, value_name = "TAGS")]
+    tag: Option<String>,
+    /// A property has this value; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
+    prop: Vec<(String, String)>,
+    /// The body contains this text
+    #[arg(long, value_name = "TEXT")]
+    body_contains: Option<String>,
+    /// A value in a JSON body, such as 'order.id=7', with = != ~ > >= < <=
+    #[arg(long, value_name = "EXPR")]
+    body_json: Option<JsonTest>,
+    /// Stored at or after
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<When>,
+    /// Stored at or before
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<When>,
+    /// Most messages
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    limit: i32,
+    /// Every copy with the unique key, not the first one alone
+    #[arg(long, requires = "unique_id")]
+    all_copies: bool,
+    /// How the body is shown
+    #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
+    body: BodyForm,
 }
 
 /// `rmq message send`
@@ -112,9 +147,15 @@ pub struct SendArgs {
     /// Property; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = super::broker::pair)]
     prop: Vec<(String, String)>,
-    /// Delay level, 1 to 18 on a default broker
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=99))]
-    delay: Option<i32>,
+    /// Deliver later: a delay level, 1 to 18 on a default broker, or a duration such as 90s
+    #[arg(long, value_name = "LEVEL|DURATION", value_parser = delay)]
+    delay: Option<Delay>,
+    /// Deliver at this time
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    at: Option<When>,
+    /// Messages of one key go to one queue, as clients choose it by hash
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["queue", "broker"])]
+    order_key: Option<String>,
     /// Only to this broker
     #[arg(short, long, value_name = "NAME")]
     broker: Option<String>,
@@ -124,6 +165,9 @@ pub struct SendArgs {
     /// How often
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
+    /// Messages a second at most
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
     /// Let the broker create the topic when it does not exist
     #[arg(long)]
     create: bool,
@@ -132,74 +176,39 @@ pub struct SendArgs {
     group: String,
 }
 
-/// How a body is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BodyForm {
-    /// Text when it is UTF-8, else hexadecimal
-    Auto,
-    /// Text, wrong bytes replaced
-    Text,
-    /// Hexadecimal
-    Hex,
-    /// Not at all
-    None,
+/// `--delay`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Delay {
+    /// A level of the broker's list.
+    Level(i32),
+    /// That long after the broker has it, ms.
+    Ms(u128),
 }
 
-impl BodyForm {
-    /// The body in this form.
-    pub fn show(self, body: &[u8]) -> Cell {
-        let hex = || body.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        match (self, std::str::from_utf8(body)) {
-            (Self::None, _) => Cell::Unknown,
-            (Self::Hex, _) | (Self::Auto, Err(_)) => hex().into(),
-            (Self::Auto | Self::Text, Ok(text)) => text.into(),
-            (Self::Text, Err(_)) => String::from_utf8_lossy(body).into_owned().into(),
-        }
+fn delay(text: &str) -> Result<Delay, String> {
+    if let Ok(level) = text.parse::<i32>() {
+        return if (1..=99).contains(&level) {
+            Ok(Delay::Level(level))
+        } else {
+            Err(format!("{level} is not a delay level; use 1 to 99, or a duration such as 90s"))
+        };
     }
+    time::parse_duration(text).map(|span| Delay::Ms(span.as_millis()))
 }
 
 /// Runs a message command.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Send(args) => send(session, args).await,
-        Command::Get {
-            id: Some(id),
-            topic,
-            body,
-            ..
-        } => get(session, &id, topic.as_deref(), body).await,
-        Command::Get {
-            topic: Some(topic),
-            broker: Some(broker),
-            queue: Some(queue),
-            offset: Some(offset),
-            body,
-            ..
-        } => get_at(session, &topic, &broker, queue, offset, body).await,
-        Command::Get { .. } => Err(Failure::usage(
-            "name an id, or --topic, --broker, --queue and --offset",
-        )),
-        Command::Find {
-            topic,
-            key,
-            unique_id,
-            since,
-            until,
-            limit,
-            body,
-        } => {
-            let window = window(session, since.as_ref(), until.as_ref())?;
-            find(
-                session,
-                &topic,
-                key.as_deref(),
-                unique_id.as_deref(),
-                window,
-                limit,
-                body,
-            )
-            .await
+        Command::Get { place, body } => {
+            let (message, failures) = at_place(session, &place).await?;
+            session.printer.print_detail(detail(&message, body))?;
+            Failure::over(&failures, true)
         }
+        Command::Find(args) => find(session, &args).await,
+        Command::List(args) => message_list::list(session, args).await,
+        Command::Count(args) => message_list::count(session, args).await,
+        Command::One(command) => message_act::run(session, command).await,
         Command::Tail(args) => tail::run(session, args).await,
     }
 }
@@ -266,7 +275,8 @@ pub fn row(message: &Message, body: BodyForm) -> Vec<Cell> {
     ]
 }
 
-fn detail(message: &Message, body: BodyForm) -> Detail {
+/// One message in full.
+pub fn detail(message: &Message, body: BodyForm) -> Detail {
     let mut properties = Listing::new("Properties", &[col("property"), col("value")]);
     properties.ordered = true;
     for (key, value) in &message.properties {
@@ -310,7 +320,26 @@ async fn topic_masters(session: &Session, topic: &str) -> Result<Vec<BrokerAt>, 
     }
 }
 
-async fn get(session: &Session, id: &str, topic: Option<&str>, body: BodyForm) -> Result<(), Failure> {
+/// The message that a place names, and brokers that failed on the way.
+pub async fn at_place(session: &Session, place: &Place) -> Result<(Message, Vec<Failure>), Failure> {
+    match place {
+        Place { id: Some(id), topic, .. } => by_id(session, id, topic.as_deref()).await,
+        Place {
+            topic: Some(topic),
+            broker: Some(broker),
+            queue: Some(queue),
+            offset: Some(offset),
+            ..
+        } => by_offset(session, topic, broker, *queue, *offset)
+            .await
+            .map(|message| (message, Vec::new())),
+        _ => Err(Failure::usage(
+            "name an id, or --topic, --broker, --queue and --offset",
+        )),
+    }
+}
+
+async fn by_id(session: &Session, id: &str, topic: Option<&str>) -> Result<(Message, Vec<Failure>), Failure> {
     let client = &session.client;
     if let Ok((host, offset)) = parse_offset_id(id) {
         // The id holds the broker's address. One that nobody registered may still be right behind an address map.
@@ -325,7 +354,7 @@ async fn get(session: &Session, id: &str, topic: Option<&str>, body: BodyForm) -
         match client.message_at(&server, offset, client.deadline()).await {
             Ok(message) => {
                 session.note(&format!("{id} is an offset id"));
-                return session.printer.print_detail(detail(&message, body));
+                return Ok((message, Vec::new()));
             }
             // It may be a unique key that reads as an address by chance.
             Err(e) if topic.is_none() => {
@@ -343,7 +372,8 @@ async fn get(session: &Session, id: &str, topic: Option<&str>, body: BodyForm) -
         .hint(format!("rmq message get {id} --topic NAME")));
     };
     let (messages, failures, searched) = search(session, topic, None, id, (0, i64::MAX), 32).await?;
-    let Some(message) = messages.first() else {
+    let copies = messages.len();
+    let Some(message) = messages.into_iter().next() else {
         return Err(failures.into_iter().next().unwrap_or_else(|| {
             Failure::new(
                 exit::NOT_FOUND,
@@ -354,32 +384,23 @@ async fn get(session: &Session, id: &str, topic: Option<&str>, body: BodyForm) -
     };
     session.note(&format!(
         "{id} is a unique key{}",
-        match messages.len() {
+        match copies {
             1 => String::new(),
             n => format!(" of {n} copies, the first is shown"),
         }
     ));
-    session.printer.print_detail(detail(message, body))?;
-    Failure::over(&failures, true)
+    Ok((message, failures))
 }
 
-async fn get_at(
+async fn by_offset(
     session: &Session,
     topic: &str,
     broker: &str,
     queue: i32,
     offset: i64,
-    body: BodyForm,
-) -> Result<(), Failure> {
+) -> Result<Message, Failure> {
     let brokers = topic_masters(session, topic).await?;
-    let Some(at) = brokers
-        .iter()
-        .find(|b| b.id.name == broker || b.addr == broker)
-        .map(|b| QueueAt {
-            broker: b.server(),
-            queue,
-        })
-    else {
+    let Some(at) = message_act::queue_of(&brokers, broker, queue) else {
         let names: Vec<&str> = brokers.iter().map(|b| b.id.name.as_str()).collect();
         return Err(Failure::new(
             exit::NOT_FOUND,
@@ -399,24 +420,21 @@ async fn get_at(
         hold: None,
     };
     let pulled = client.pull(&at.broker, &pull, client.deadline()).await?;
-    match pulled.messages.iter().find(|m| m.offset == offset) {
-        Some(message) => session.printer.print_detail(detail(message, body)),
-        None => {
-            let range = match (pulled.min, pulled.max) {
-                (Some(min), Some(max)) => {
-                    format!("; the queue holds offsets {min} up to, not including, {max}")
-                }
-                _ => String::new(),
-            };
-            Err(Failure::new(
-                exit::NOT_FOUND,
-                format!(
-                    "there is no message at offset {offset} of {topic} on {} queue {queue}{range}",
-                    at.broker
-                ),
-            ))
+    let range = match (pulled.min, pulled.max) {
+        (Some(min), Some(max)) => {
+            format!("; the queue holds offsets {min} up to, not including, {max}")
         }
-    }
+        _ => String::new(),
+    };
+    pulled.messages.into_iter().find(|m| m.offset == offset).ok_or_else(|| {
+        Failure::new(
+            exit::NOT_FOUND,
+            format!(
+                "there is no message at offset {offset} of {topic} on {} queue {queue}{range}",
+                at.broker
+            ),
+        )
+    })
 }
 
 /// Messages by key, or by unique key when `key` is none, from every master of the topic; failures; where it looked.
@@ -461,25 +479,85 @@ pub async fn search(
     Ok((messages, failures, searched.join(", ")))
 }
 
-async fn find(
-    session: &Session,
-    topic: &str,
-    key: Option<&str>,
-    unique: Option<&str>,
-    window: (i64, i64),
-    limit: i32,
-    body: BodyForm,
-) -> Result<(), Failure> {
-    if limit < 1 {
-        return Err(Failure::usage("--limit is at least 1"));
+impl FindArgs {
+    fn tests(&self) -> Vec<Test> {
+        let properties = self.prop.iter().map(|(k, v)| Test::Property(k.clone(), v.clone()));
+        properties
+            .chain(self.body_contains.clone().map(Test::Contains))
+            .chain(self.body_json.clone().map(Test::Json))
+            .collect()
     }
-    let (messages, failures, searched) =
-        search(session, topic, key, unique.unwrap_or_default(), window, limit).await?;
-    if messages.is_empty() {
-        let what = match (key, unique) {
-            (Some(key), _) => format!("key \"{key}\""),
-            (None, unique) => format!("unique key \"{}\"", unique.unwrap_or_default()),
+
+    /// What is looked for, in words.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        if let Some(key) = &self.key {
+            words.push(format!("key \"{key}\""));
+        }
+        if let Some(id) = &self.unique_id {
+            words.push(format!("unique key \"{id}\""));
+        }
+        if let Some(tag) = &self.tag {
+            words.push(format!("tag \"{tag}\""));
+        }
+        words.extend(self.prop.iter().map(|(k, v)| format!("property {k}={v}")));
+        if let Some(text) = &self.body_contains {
+            words.push(format!("body text \"{text}\""));
+        }
+        if self.body_json.is_some() {
+            words.push("the JSON value".into());
+        }
+        words.join(" and ")
+    }
+}
+
+async fn find(session: &Session, args: &FindArgs) -> Result<(), Failure> {
+    let window = window(session, args.since.as_ref(), args.until.as_ref())?;
+    let topic = args.topic.as_str();
+    let tests = args.tests();
+    if tests.is_empty() && [&args.key, &args.unique_id, &args.id, &args.tag].iter().all(|what| what.is_none()) {
+        return Err(Failure::usage(
+            "name what to find: --key, --unique-id, --id, --tag, --prop, --body-contains or --body-json",
+        )
+        .hint(format!("rmq message find --topic {topic} --key K-7")));
+    }
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let (mut messages, failures, searched) = if let Some(id) = &args.id {
+        let (message, failures) = by_id(session, id, Some(topic)).await?;
+        let searched = message.broker.clone();
+        (vec![message], failures, searched)
+    } else if args.key.is_some() || args.unique_id.is_some() {
+        let unique = args.unique_id.as_deref().unwrap_or_default();
+        search(session, topic, args.key.as_deref(), unique, window, args.limit).await?
+    } else {
+        let stretch = StretchArgs {
+            topic: topic.to_owned(),
+            broker: None,
+            queue: None,
+            tag: args.tag.clone(),
+            sql: None,
         };
+        let (messages, failures, read) =
+            message_list::search(session, &stretch, &tests, window, limit).await?;
+        (messages, failures, format!("{read} messages read"))
+    };
+    let tags: Option<Vec<&str>> = args.tag.as_ref().map(|t| t.split("||").map(str::trim).collect());
+    messages.retain(|m| {
+        tests.iter().all(|t| t.passes(m))
+            && tags
+                .as_ref()
+                .is_none_or(|tags| m.tag().is_some_and(|tag| tags.contains(&tag)))
+    });
+    messages.truncate(limit);
+    if args.unique_id.is_some() && !args.all_copies && messages.len() > 1 {
+        session.note(&format!(
+            "{} copies have this key, the first is shown; --all-copies shows the others",
+            messages.len()
+        ));
+        messages.truncate(1);
+    }
+    if messages.is_empty() {
+        let what = args.words();
         let zone = &session.printer.zone;
         let from = if window.0 == 0 {
             "the beginning".to_owned()
@@ -500,7 +578,7 @@ async fn find(
     }
     let mut listing = Listing::new("MessageList", &columns());
     listing.ordered = true;
-    listing.rows = messages.iter().map(|m| row(m, body)).collect();
+    listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
     listing.errors = failures;
     let verdict = Failure::over(&listing.errors, true);
     session.printer.print(listing)?;
@@ -545,19 +623,40 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             "nothing was sent: the context is read only",
         ));
     }
+    if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err(Failure::usage("--rate is a number above 0"));
+    }
     let bodies = bodies(&args)?;
     let producer = Producer::new(Arc::clone(&session.client), &args.group)?;
-    let template = Outgoing {
+    let mut template = Outgoing {
         topic: args.topic.clone(),
         body: Bytes::new(),
         keys: args.key.clone(),
         tag: args.tag.clone(),
         properties: args.prop.clone(),
-        delay_level: args.delay,
+        delay_level: None,
         broker: args.broker.clone(),
         queue: args.queue,
         create_topic: args.create,
     };
+    match args.delay {
+        Some(Delay::Level(level)) => template.delay_level = Some(level),
+        Some(Delay::Ms(ms)) => template.properties.push((names::TIMER_DELAY_MS.into(), ms.to_string())),
+        None => {}
+    }
+    if let Some(at) = &args.at {
+        let ms = at
+            .at_ms(time::now_ms(), &session.printer.zone)
+            .map_err(Failure::usage)?
+            .ok_or_else(|| Failure::usage("--at wants a point in time"))?;
+        template.properties.push((names::TIMER_DELIVER_MS.into(), ms.to_string()));
+    }
+    if let Some(key) = &args.order_key {
+        let (broker, queue) = queue_by_hash(session, &args.topic, key).await?;
+        template.properties.push((names::SHARDING_KEY.into(), key.clone()));
+        template.broker = Some(broker);
+        template.queue = Some(queue);
+    }
     let mut listing = Listing::new(
         "SendResult",
         &[
@@ -579,11 +678,17 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             bodies.len() as u64 * u64::from(args.count),
             args.topic
         ));
-        return Ok(());
+        return if session.is_table() { Ok(()) } else { session.printer.print(listing) };
     }
     let mut sent = false;
+    let mut ticks = args
+        .rate
+        .map(|rate| tokio::time::interval(std::time::Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 86_400.0))));
     'all: for body in &bodies {
         for _ in 0..args.count {
+            if let Some(ticks) = &mut ticks {
+                ticks.tick().await;
+            }
             let message = Outgoing {
                 body: body.clone(),
                 ..template.clone()
@@ -617,6 +722,27 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         session.printer.print(listing)?;
     }
     verdict
+}
+
+/// The queue that Java's `SelectMessageQueueByHash` takes for a key: queues by broker name and number, the key's hash
+/// without its sign modulo their number.
+async fn queue_by_hash(session: &Session, topic: &str, key: &str) -> Result<(String, i32), Failure> {
+    let Some(route) = session.client.route(topic).await? else {
+        return Err(missing_topic(session, topic).await);
+    };
+    let mut queues: Vec<(String, i32)> = route
+        .queue_datas
+        .iter()
+        .filter(|q| q.perm.writable())
+        .flat_map(|q| (0..q.write_queue_nums.clamp(0, MAX_QUEUES)).map(|n| (q.broker_name.clone(), n)))
+        .collect();
+    queues.sort();
+    let hash = usize::try_from(java_hash(key).checked_abs().unwrap_or(0)).unwrap_or(0);
+    let at = hash % queues.len().max(1);
+    queues.into_iter().nth(at).ok_or_else(|| {
+        Failure::new(exit::PRECONDITION, format!("topic {topic} has no queue that can be written"))
+            .hint(format!("rmq topic route {topic}"))
+    })
 }
 
 async fn missing_topic(session: &Session, topic: &str) -> Failure {

@@ -2,8 +2,11 @@
 //!
 //! Data goes to stdout, talk to stderr. A command ends with one of the codes of [`exit`].
 
+mod account;
 mod acl;
 mod apply;
+mod bench;
+mod body;
 mod broker;
 mod broker_change;
 mod broker_clean;
@@ -12,7 +15,9 @@ mod change;
 mod cluster;
 mod cluster_look;
 mod cold_flow;
+mod completion;
 mod config;
+mod consumer;
 mod container;
 mod context;
 mod controller;
@@ -26,14 +31,20 @@ mod examples;
 pub mod exit;
 mod export;
 mod group;
+mod group_change;
+mod group_read;
 mod kv;
 mod lag;
 mod merge;
 mod message;
+mod message_act;
+mod message_list;
 mod metrics;
+mod mqadmin;
 mod namesrv;
 mod offsets;
 pub mod output;
+mod producer;
 mod progress;
 mod record;
 mod reset;
@@ -50,6 +61,8 @@ mod tail;
 pub mod time;
 mod topic;
 mod topic_change;
+mod topic_order;
+mod topic_read;
 mod trace;
 mod user;
 mod watch;
@@ -100,6 +113,12 @@ enum Command {
     /// Committed offsets of groups
     #[command(subcommand, visible_alias = "offsets")]
     Offset(offsets::Command),
+    /// Producers
+    #[command(subcommand, visible_alias = "producers")]
+    Producer(producer::Command),
+    /// Consumer processes; group is the whole group
+    #[command(subcommand, visible_alias = "consumers")]
+    Consumer(consumer::Command),
     /// Messages
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
     Message(MessageCommand),
@@ -130,6 +149,9 @@ enum Command {
     Import(export::ImportCommand),
     /// Examine the clusters and say what needs a look
     Doctor(doctor::DoctorArgs),
+    /// Load and latency, measured
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Show clusters, heartbeats and brokers live
     #[command(visible_alias = "top")]
     Tui(dashboard::TuiArgs),
@@ -139,6 +161,8 @@ enum Command {
     /// Contexts in the configuration file
     #[command(subcommand)]
     Config(config::Command),
+    /// Run a command of the old mqadmin, and show the rmq command that it is now
+    Mqadmin(mqadmin::MqadminArgs),
     /// Print a shell completion script
     Completion {
         /// Shell
@@ -220,10 +244,17 @@ fn command() -> clap::Command {
 
 /// Parses the arguments, runs the command, prints a failure; the process's exit code.
 pub fn run() -> ExitCode {
-    let cli = match command()
-        .try_get_matches()
-        .and_then(|matches| Cli::from_arg_matches(&matches))
-    {
+    completion::answer();
+    let mut grammar = command();
+    let matches = grammar.try_get_matches_from_mut(std::env::args_os());
+    let cli = match matches.and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        // A workflow's own limit is its own business: it leaves the cluster in a named state when it is reached.
+        if has_own_deadline(&grammar, &matches) {
+            cli.global.deadline = None;
+        }
+        Ok(cli)
+    }) {
         Ok(cli) => cli,
         Err(e) => return ExitCode::from(usage(&e)),
     };
@@ -238,6 +269,18 @@ pub fn run() -> ExitCode {
             ExitCode::from(failure.exit)
         }
     }
+}
+
+/// True when the command that was called declares `--deadline` itself.
+fn has_own_deadline(grammar: &clap::Command, matches: &clap::ArgMatches) -> bool {
+    let (mut command, mut at) = (grammar, matches);
+    while let Some((name, below)) = at.subcommand() {
+        let Some(sub) = command.find_subcommand(name) else { break };
+        (command, at) = (sub, below);
+    }
+    command
+        .get_arguments()
+        .any(|arg| arg.get_id() == "deadline" && !arg.is_global_set())
 }
 
 /// Prints what the parser has to say; help and version are no failure.
@@ -275,7 +318,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Broker(BrokerCommand::Start(args)) => {
             serve::broker_start(&args).map_err(|e| serve::failure(&e))
         }
-        Command::Completion { shell } => docs::completion(shell),
+        Command::Mqadmin(args) => mqadmin::run(global, &args),
+        Command::Completion { shell } => completion::script(shell),
         Command::Man { out } => write_man_pages(&out),
         Command::Version => version(&global),
         Command::Config(command) => on_this_thread(config::run(&global, command)),
@@ -328,6 +372,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Message(MessageCommand::Ask(command)) => {
             ask(&global, async |session| message::run(session, command).await)
         }
+        Command::Bench(command) => ask(&global, async |session| bench::run(session, command).await),
+        Command::Producer(command) => ask(&global, async |session| producer::run(session, command).await),
+        Command::Consumer(command) => ask(&global, async |session| consumer::run(session, command).await),
     }
 }
 
@@ -335,7 +382,16 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
 fn ask(global: &Global, command: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<(), Failure> {
     let session = Session::new(global)?;
     on_this_thread(async {
-        let done = command(&session).await;
+        let done = match session.deadline {
+            None => command(&session).await,
+            Some(limit) => tokio::time::timeout(limit, command(&session)).await.unwrap_or_else(|_| {
+                Err(Failure::new(
+                    exit::TIMEOUT,
+                    format!("not done within {}", time::duration(limit)),
+                )
+                .because("--deadline limits the whole command; what was sent before stays done."))
+            }),
+        };
         session.warn_of_dead_name_servers();
         done
     })
@@ -372,20 +428,43 @@ fn version(global: &Global) -> Result<(), Failure> {
     })
 }
 
-/// `-v`: one line a request.
-fn trace(call: &Observed<'_>) {
+/// `-v`: one line a request; `-vv`: with the headers of request and answer.
+fn trace(call: &Observed<'_>, headers: bool) {
     let outcome = match call.outcome {
-        Ok(code) => format!("{code} {}", codes::name(code).unwrap_or("?")),
+        Ok(answer) => format!("{} {}", answer.code, codes::name(answer.code).unwrap_or("?")),
         Err(e) => e.to_string(),
     };
+    let mut err = std::io::stderr().lock();
+    // A closed stderr leaves nobody to tell.
     let _ = writeln!(
-        std::io::stderr().lock(),
+        err,
         "{:>7.2}ms {} {} -> {}: {outcome}",
         call.took.as_secs_f64() * 1000.0,
         call.code,
         call.name,
         call.server
     );
+    if headers {
+        let _ = writeln!(err, "           > {}", header_text(call.fields));
+        if let Ok(answer) = call.outcome {
+            let remark = answer.remark.as_deref().unwrap_or_default();
+            let remark = if remark.is_empty() { String::new() } else { format!(" remark: {remark}") };
+            let text = format!("{} body: {} bytes{remark}", header_text(&answer.fields), answer.body.len());
+            let _ = writeln!(err, "           < {}", output::printable(&text));
+        }
+    }
+}
+
+/// Header values with the secret ones as stars.
+fn header_text(fields: &crate::fields::Fields) -> String {
+    let words: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| {
+            let value = if crate::client::sign::is_secret(name) { "***" } else { value };
+            output::printable(&format!("{name}={value}"))
+        })
+        .collect();
+    words.join(" ")
 }
 
 /// `text` as one word of a shell.

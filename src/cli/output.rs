@@ -292,6 +292,20 @@ impl std::str::FromStr for SortBy {
     }
 }
 
+impl Filter {
+    /// True when some row of a listing fulfils every condition. A column that is not there is an error.
+    pub fn any(&self, listing: &Listing) -> Result<bool, Failure> {
+        let mut at = Vec::new();
+        for condition in &self.0 {
+            at.push((Printer::index(listing, &condition.key)?, condition));
+        }
+        Ok(listing
+            .rows
+            .iter()
+            .any(|row| at.iter().all(|(i, condition)| condition.holds(&row[*i]))))
+    }
+}
+
 /// `--filter 'name~ORDERS && lag>100'`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter(Vec<Condition>);
@@ -391,6 +405,8 @@ pub struct Printer {
     pub filter: Option<Filter>,
     /// Print the heading.
     pub headers: bool,
+    /// Units for large numbers in tables.
+    pub human: bool,
     /// Bold headings.
     pub color: bool,
     /// Columns of the terminal on stdout; `None` for a pipe.
@@ -421,6 +437,7 @@ impl Printer {
             sort: None,
             filter: self.filter.clone(),
             headers: false,
+            human: false,
             color: false,
             width: None,
             zone: Zone::new(true),
@@ -646,12 +663,20 @@ impl Printer {
         Ok(())
     }
 
+    /// A cell for a person.
+    fn shown(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Int(v) if self.human => human(*v),
+            cell => cell.text(&self.zone),
+        }
+    }
+
     /// The table as text. Every line ends in a newline and has no blanks before it.
     fn table(&self, listing: &Listing) -> String {
         let mut cells: Vec<Vec<String>> = listing
             .rows
             .iter()
-            .map(|row| row.iter().map(|c| c.text(&self.zone)).collect())
+            .map(|row| row.iter().map(|c| self.shown(c)).collect())
             .collect();
         let heads: Vec<String> = listing
             .columns
@@ -702,6 +727,24 @@ impl Printer {
         }
         text
     }
+}
+
+/// `1.2k`, `3.4M`: three digits and a unit of thousands.
+fn human(number: i64) -> String {
+    let size = number.unsigned_abs() as f64;
+    for (unit, name) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if size >= unit {
+            let part = number as f64 / unit;
+            return if part.abs() < 10.0 {
+                format!("{part:.2}{name}")
+            } else if part.abs() < 100.0 {
+                format!("{part:.1}{name}")
+            } else {
+                format!("{part:.0}{name}")
+            };
+        }
+    }
+    number.to_string()
 }
 
 fn item(columns: &[Column], row: &[Cell]) -> Value {
@@ -781,6 +824,7 @@ mod tests {
             sort: None,
             filter: None,
             headers: true,
+            human: false,
             color: false,
             width: None,
             zone: Zone::new(true),
@@ -852,6 +896,12 @@ mod tests {
             crate::cli::exit::USAGE
         );
         assert!("name".parse::<Filter>().is_err());
+    }
+
+    #[test]
+    fn human_numbers_have_three_digits_and_a_unit() {
+        let text = [0, 999, 1_204, 15_360, 999_400, 3_400_000, -2_000_000_000].map(human);
+        assert_eq!(text, ["0", "999", "1.20k", "15.4k", "999k", "3.40M", "-2.00G"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::exit::Failure;
 use super::session::Session;
+use crate::client::admin::cluster::{registered, select};
 use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
 
 /// Which brokers a command is about.
@@ -29,7 +30,19 @@ impl ScopeArgs {
 
     /// The brokers that are meant; none is an error.
     pub async fn brokers(&self, session: &Session, which: Which) -> Result<Vec<BrokerAt>, Failure> {
-        let brokers = session.client.brokers(&self.scope(session), which).await?;
+        let info = session.client.cluster_info().await?;
+        let mut brokers = select(&info, &self.scope(session), which)?;
+        if session.prefer_slave && which == Which::Masters {
+            let all = registered(&info);
+            for broker in &mut brokers {
+                let slave = all
+                    .iter()
+                    .find(|b| b.id.name == broker.id.name && b.id.cluster == broker.id.cluster && !b.id.is_master());
+                if let Some(slave) = slave {
+                    *broker = slave.clone();
+                }
+            }
+        }
         if brokers.is_empty() {
             return Err(
                 Failure::new(super::exit::NOT_FOUND, "no broker is registered in this scope")

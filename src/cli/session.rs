@@ -10,7 +10,7 @@ use super::context::{self, Config, Context};
 use super::exit::Failure;
 use super::output::{Filter, Format, Printer, SortBy};
 use super::time::{self, Zone};
-use crate::client::{AddressMap, AddressRule, Client, Options};
+use crate::client::{AddressMap, AddressRule, Client, Observed, Options};
 
 /// Where a name server is looked for when nothing names one.
 const DEFAULT_NAME_SERVER: &str = "127.0.0.1:9876";
@@ -76,6 +76,24 @@ pub struct Global {
         hide_env = true
     )]
     pub timeout: Option<String>,
+    /// Limit of the whole command; workflows have limits of their own
+    #[arg(long, global = true, value_name = "DURATION", value_parser = time::parse_duration)]
+    pub deadline: Option<Duration>,
+    /// Repeat a request that was not taken (no connection, server too busy) [default: 1 for reads, else 0]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub retries: Option<u32>,
+    /// Read from slaves where there are any
+    #[arg(long, global = true)]
+    pub prefer_slave: bool,
+    /// Sign requests as this account
+    #[arg(long, global = true, env = "RMQ_ACCESS_KEY", value_name = "KEY", hide_env = true)]
+    pub access_key: Option<String>,
+    /// File with the account's secret, readable by its owner alone
+    #[arg(long, global = true, value_name = "FILE")]
+    pub secret_key_file: Option<PathBuf>,
+    /// File with a temporary token, readable by its owner alone
+    #[arg(long, global = true, value_name = "FILE")]
+    pub security_token_file: Option<PathBuf>,
     /// Requests in flight at once
     #[arg(
         long,
@@ -94,7 +112,7 @@ pub struct Global {
     /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print every request with its target and time
+    /// Print every request with its target and time; twice: with headers, secrets masked
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// No colour, also with NO_COLOR set
@@ -103,6 +121,9 @@ pub struct Global {
     /// Tables and CSV without their first line
     #[arg(long, global = true)]
     pub no_headers: bool,
+    /// Numbers in tables with units: 1.2k, 3.4M
+    #[arg(long, global = true)]
+    pub human: bool,
 }
 
 /// One run of a command.
@@ -127,6 +148,12 @@ pub struct Session {
     pub journal: bool,
     /// Limit of one request.
     pub timeout: Duration,
+    /// Limit of the whole command.
+    pub deadline: Option<Duration>,
+    /// Account that signs the requests.
+    pub access_key: Option<String>,
+    /// Reads go to slaves where there are any.
+    pub prefer_slave: bool,
     quiet: bool,
     /// The admin client.
     pub client: std::sync::Arc<Client>,
@@ -176,13 +203,21 @@ impl Session {
         let mut rules = global.broker_map.clone();
         rules.extend(chosen.address_rules()?);
         let read_only = chosen.read_only;
+        let credentials = super::account::find(global, chosen)?;
+        let access_key = credentials.as_ref().map(|c| c.access_key.clone());
         let mut options = Options {
             name_servers: name_servers.clone(),
             timeout,
             parallel: global.parallel.max(1),
             address_map: AddressMap(rules),
             read_only: read_only || global.dry_run,
-            observer: (global.verbose > 0).then(|| Box::new(super::trace) as _),
+            retries: global.retries,
+            credentials,
+            observer: match global.verbose {
+                0 => None,
+                1 => Some(Box::new(|call: &Observed<'_>| super::trace(call, false)) as _),
+                _ => Some(Box::new(|call: &Observed<'_>| super::trace(call, true)) as _),
+            },
             ..Options::default()
         };
         adjust(&mut options);
@@ -196,6 +231,7 @@ impl Session {
                 sort: global.sort_by.clone(),
                 filter: global.filter.clone(),
                 headers: !global.no_headers,
+                human: global.human,
                 color: width.is_some() && !no_color,
                 width,
                 zone: Zone::new(global.utc),
@@ -210,6 +246,9 @@ impl Session {
             read_only,
             journal: config.journal != Some(false),
             timeout,
+            deadline: global.deadline,
+            access_key,
+            prefer_slave: global.prefer_slave,
             quiet: global.quiet,
             client: std::sync::Arc::new(client),
         };

@@ -114,6 +114,11 @@ impl Zone {
         }
     }
 
+    /// The same zone once more.
+    pub fn again(&self) -> Self {
+        Self::new(self.utc)
+    }
+
     fn get(&self) -> &TimeZone {
         self.zone.get_or_init(|| {
             if self.utc {

@@ -1,33 +1,44 @@
-//! `rmq topic`: what is read. Changes are in `topic_change`.
+//! `rmq topic`: lists, configuration, route, status. Who uses a topic is in `topic_read`, changes are in `topic_change`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clap::Subcommand;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
 
 use super::exit::{self, Failure};
 use super::output::{Cell, Format, Listing, col, wide};
 use super::scale::{self, ScaleArgs};
 use super::scope::ScopeArgs;
 use super::session::Session;
+use super::time;
 use super::topic_change::{self, CreateArgs, DeleteArgs, UpdateArgs};
 use super::watch::{self, Rows, WatchArgs};
-use crate::client::admin::topic::{ConfigSource, kind, masters};
+use super::{topic_order, topic_read};
+use crate::client::admin::group_check::count;
+use crate::client::admin::topic::{ConfigSource, PermChange, kind, masters};
 use crate::client::snapshot::TopicKind;
 use crate::client::{BrokerAt, Error, Which, similar};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
+use crate::protocol::model::Perm;
 
 /// Commands on topics.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// List the topics with their queues and permission
     List {
-        /// Retry, dead-letter and system topics as well
-        #[arg(short, long)]
-        all: bool,
         #[command(flatten)]
-        scope: ScopeArgs,
+        list: ListArgs,
         #[command(flatten)]
         watch: WatchArgs,
+    },
+    /// List the topics that nobody writes and no group reads
+    FindUnused {
+        /// No message came for this long
+        #[arg(long, default_value = "7d", value_name = "DURATION", value_parser = time::parse_duration)]
+        idle: Duration,
+        #[command(flatten)]
+        scope: ScopeArgs,
     },
     /// Show a topic's configuration on each broker
     Get {
@@ -46,6 +57,15 @@ pub enum Command {
     Delete(DeleteArgs),
     /// Change the number of queues without losing or stranding a message, up or down
     Scale(ScaleArgs),
+    /// Take the write permission from a topic; queue numbers stay
+    StopWrites(WritesArgs),
+    /// Give a topic the write permission back
+    AllowWrites(WritesArgs),
+    /// The order entry of an ordered topic at the name servers
+    #[command(subcommand)]
+    Order(topic_order::Command),
+    #[command(flatten)]
+    Read(topic_read::Command),
     /// Show where a topic's queues are
     Route {
         /// Topic name
@@ -71,11 +91,55 @@ pub enum Command {
     },
 }
 
+/// `rmq topic list`
+#[derive(Debug, Clone, Default, Args)]
+pub struct ListArgs {
+    /// Retry, dead-letter and system topics as well
+    #[arg(short, long)]
+    all: bool,
+    /// Only topics of this message type; unset ones are of type unspecified
+    #[arg(long = "type", value_name = "TYPE", value_parser = topic_change::message_type)]
+    message_type: Option<String>,
+    /// With the groups that consume each topic
+    #[arg(long)]
+    with_groups: bool,
+    /// Only topics without a group
+    #[arg(long)]
+    no_consumers: bool,
+    /// Only topics without a message for this long
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    idle: Option<Duration>,
+    /// With the number of messages and the time of the newest
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
+/// `rmq topic stop-writes` and `rmq topic allow-writes`
+#[derive(Debug, Clone, Args)]
+pub struct WritesArgs {
+    /// Topic name
+    name: String,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
 /// Runs a topic command.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List { all, scope, watch } => {
-            watch::print(session, &watch, || list(session, all, &scope)).await
+        Command::List { list: args, watch } => {
+            watch::print(session, &watch, || list(session, &args, "TopicList")).await
+        }
+        Command::FindUnused { idle, scope } => {
+            let args = ListArgs {
+                no_consumers: true,
+                idle: Some(idle),
+                stats: true,
+                scope,
+                ..ListArgs::default()
+            };
+            watch::print(session, &WatchArgs::default(), || list(session, &args, "UnusedTopics")).await
         }
         Command::Get { name, scope, watch } => {
             watch::print(session, &watch, || get(session, &name, &scope)).await
@@ -84,6 +148,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Update(args) => topic_change::update(session, args).await,
         Command::Delete(args) => topic_change::delete(session, args).await,
         Command::Scale(args) => scale::run(session, args).await,
+        Command::StopWrites(args) => {
+            let change = PermChange::Remove(Perm::WRITE);
+            topic_change::update(session, UpdateArgs::perm(args.name, change, args.scope)).await
+        }
+        Command::AllowWrites(args) => {
+            let change = PermChange::Add(Perm::WRITE);
+            topic_change::update(session, UpdateArgs::perm(args.name, change, args.scope)).await
+        }
+        Command::Order(command) => topic_order::run(session, command).await,
+        Command::Read(command) => topic_read::run(session, command).await,
         Command::Route { name, each_namesrv } => route(session, &name, each_namesrv).await,
         Command::Status {
             name,
@@ -106,9 +180,67 @@ pub async fn not_found(session: &Session, name: &str, searched: String) -> Failu
     })
 }
 
-async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, Failure> {
+/// What a listing adds to a topic on demand.
+#[derive(Default)]
+struct Extra {
+    groups: BTreeSet<String>,
+    messages: i64,
+    last_stored: i64,
+}
+
+/// Size and groups of topics, from every broker that has them; what failed.
+async fn extras(
+    session: &Session,
+    targets: Vec<(String, BrokerAt)>,
+    groups: bool,
+    sizes: bool,
+) -> (BTreeMap<String, Extra>, Vec<Failure>) {
     let client = &session.client;
-    let scope = scope.scope(session);
+    let answers = client
+        .each(targets, |(topic, broker)| async move {
+            let (server, deadline) = (broker.server(), client.deadline());
+            let names = async {
+                match groups {
+                    true => client.topic_groups(&server, &topic, deadline).await,
+                    false => Ok(BTreeSet::new()),
+                }
+            };
+            let stats = async {
+                match sizes {
+                    true => client.topic_stats(&server, &topic, deadline).await,
+                    false => Ok(Default::default()),
+                }
+            };
+            let found = tokio::try_join!(names, stats);
+            (topic, found)
+        })
+        .await;
+    let (mut extras, mut failures) = (BTreeMap::<String, Extra>::new(), Vec::new());
+    for (topic, found) in answers {
+        match found {
+            Ok((groups, stats)) => {
+                let one = extras.entry(topic).or_default();
+                one.groups.extend(groups);
+                one.messages = one.messages.saturating_add(count(&stats));
+                let newest = stats.offset_table.values().map(|r| r.last_update_timestamp).max();
+                one.last_stored = one.last_stored.max(newest.unwrap_or(0));
+            }
+            Err(e) => failures.push(Failure::from(&e)),
+        }
+    }
+    (extras, failures)
+}
+
+async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let scope = args.scope.scope(session);
+    let with_groups = args.with_groups || args.no_consumers;
+    let with_sizes = args.stats || args.idle.is_some();
+    let ask_brokers = session.printer.format != Format::Name
+        || !scope.brokers.is_empty()
+        || with_groups
+        || with_sizes
+        || args.message_type.is_some();
     let names_of = scope.cluster.as_deref().filter(|_| scope.brokers.is_empty());
     let (info, names) = tokio::join!(client.cluster_info(), client.topic_names(names_of));
     let info = info?;
@@ -127,23 +259,28 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
         Err(e) => return Err(Failure::from(e)),
         Ok(_) => {}
     }
-    let mut listing = Listing::new(
-        "TopicList",
-        &[
-            col("name"),
-            col("kind"),
-            col("perm"),
-            col("read_queues"),
-            col("write_queues"),
-            col("brokers"),
-            wide("order"),
-            wide("type"),
-            wide("broker_names"),
-        ],
-    );
+    let mut columns = vec![
+        col("name"),
+        col("kind"),
+        col("perm"),
+        col("read_queues"),
+        col("write_queues"),
+        col("brokers"),
+        wide("order"),
+        wide("type"),
+        wide("broker_names"),
+    ];
+    if with_sizes {
+        columns.extend([col("messages"), col("last_stored")]);
+    }
+    if with_groups {
+        columns.push(col("groups"));
+    }
+    let mut listing = Listing::new(kind_of, &columns);
     let mut answered = false;
     // Bare names need nothing from the brokers.
-    if session.printer.format != Format::Name || !scope.brokers.is_empty() {
+    let mut by_name: BTreeMap<String, BrokerAt> = BTreeMap::new();
+    if ask_brokers {
         let deadline = client.deadline();
         let answers = client
             .each(brokers, |broker| async move {
@@ -155,6 +292,7 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
             match table {
                 Ok(table) => {
                     answered = true;
+                    by_name.insert(broker.id.name.clone(), broker.clone());
                     for (name, config) in table.topic_config_table {
                         topics
                             .entry(name)
@@ -166,11 +304,40 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
             }
         }
     }
+    topics.retain(|name, configs| {
+        let message_type = |c: &TopicConfig| c.attributes.get("message.type").cloned();
+        let wanted = args.message_type.as_ref().is_none_or(|wanted| {
+            configs
+                .iter()
+                .any(|(_, c)| message_type(c).as_deref().unwrap_or("UNSPECIFIED") == wanted)
+        });
+        wanted && (args.all || kind(name, &servers) == TopicKind::User)
+    });
+    let mut extra = BTreeMap::new();
+    if with_groups || with_sizes {
+        let targets = topics
+            .iter()
+            .flat_map(|(name, configs)| {
+                let brokers = configs.iter().filter_map(|(broker, _)| by_name.get(broker));
+                brokers.map(move |broker| (name.clone(), broker.clone()))
+            })
+            .collect();
+        let (found, failures) = extras(session, targets, with_groups, with_sizes).await;
+        extra = found;
+        listing.errors.extend(failures);
+        listing.errors.dedup_by(|a, b| a.what == b.what);
+        let now = time::now_ms();
+        topics.retain(|name, _| {
+            let Some(extra) = extra.get(name) else { return args.idle.is_none() && !args.no_consumers };
+            let idle = args.idle.is_none_or(|idle| {
+                let age = u64::try_from(now.saturating_sub(extra.last_stored)).unwrap_or(0);
+                extra.last_stored == 0 || Duration::from_millis(age) >= idle
+            });
+            idle && !(args.no_consumers && !extra.groups.is_empty())
+        });
+    }
     for (name, configs) in topics {
         let kind = kind(&name, &servers);
-        if !all && kind != TopicKind::User {
-            continue;
-        }
         let per_broker = |number: &dyn Fn(&TopicConfig) -> i32| -> Cell {
             let numbers: BTreeSet<i32> = configs.iter().map(|(_, c)| number(c)).collect();
             match (numbers.first(), numbers.last()) {
@@ -187,7 +354,7 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
                 Cell::Text(words.into_iter().collect::<Vec<_>>().join("|"))
             }
         };
-        listing.push(vec![
+        let mut row: Vec<Cell> = vec![
             name.as_str().into(),
             kind_name(kind).into(),
             words(&|c| Some(c.perm.to_string())),
@@ -205,7 +372,16 @@ async fn list(session: &Session, all: bool, scope: &ScopeArgs) -> Result<Rows, F
                 .map(|(broker, _)| broker.clone())
                 .collect::<Vec<_>>()
                 .into(),
-        ]);
+        ];
+        let extra = extra.get(&name);
+        if with_sizes {
+            row.push(extra.map(|e| e.messages).into());
+            row.push(Cell::time(extra.map(|e| e.last_stored)));
+        }
+        if with_groups {
+            row.push(extra.map(|e| e.groups.iter().cloned().collect::<Vec<_>>()).into());
+        }
+        listing.push(row);
     }
     Ok(Rows {
         some_answered: answered || !listing.rows.is_empty(),
@@ -445,6 +621,7 @@ async fn status(
             col("max"),
             col("count"),
             col("last_stored"),
+            wide("broker_put_tps"),
         ],
     );
     let (mut answered, mut tps, mut total) = (false, 0.0, 0_i64);
@@ -479,6 +656,7 @@ async fn status(
                     .sum::<i64>()
                     .into(),
                 Cell::time(rows.iter().map(|(_, o)| o.last_update_timestamp).max()),
+                stats.topic_put_tps.into(),
             ]);
             continue;
         }
@@ -490,6 +668,7 @@ async fn status(
                 offsets.max_offset.into(),
                 count(offsets.min_offset, offsets.max_offset).into(),
                 Cell::time(Some(offsets.last_update_timestamp)),
+                stats.topic_put_tps.into(),
             ]);
         }
     }

@@ -5,17 +5,20 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
 use super::exit::{self, Failure};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::topic::{configs, not_found};
-use super::{quoted, time};
-use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
+use super::{quoted, time, topic_order};
+use crate::client::admin::topic::{
+    ConfigSource, MAX_QUEUES, PermChange, TopicPatch, UNIT, UNIT_SUB, differences, kind,
+};
+use crate::client::admin::group_check::count;
 use crate::client::snapshot::TopicKind;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
-use crate::protocol::model::{Perm, check_topic};
+use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, check_topic};
 
 /// A topic that took a message in this time is in use.
 const IN_USE: Duration = Duration::from_secs(600);
@@ -37,9 +40,18 @@ pub struct CreateArgs {
     /// 2 or W, 4 or R, 6 or RW, 0 or none [default: 6]
     #[arg(long, value_name = "PERM")]
     perm: Option<PermChange>,
-    /// Ordered topic
+    /// Other numbers on one broker, such as broker-b=4 (read and write queues); repeatable
+    #[arg(long, value_name = "BROKER=N", value_parser = broker_queues)]
+    per_broker: Vec<(String, i32)>,
+    /// Ordered topic; the name servers get its order entry
     #[arg(long)]
     order: bool,
+    /// A topic of a unit
+    #[arg(long)]
+    unit: bool,
+    /// Units subscribe to the topic
+    #[arg(long)]
+    has_unit_sub: bool,
     /// Message type: normal, fifo, delay, transaction, mixed
     #[arg(long = "type", value_name = "TYPE", value_parser = message_type)]
     message_type: Option<String>,
@@ -70,9 +82,18 @@ pub struct UpdateArgs {
     /// Queues on each broker that producers write
     #[arg(long, value_name = "N")]
     write_queues: Option<i32>,
-    /// Ordered topic
+    /// Other numbers on one broker, such as broker-b=4 (read and write queues); repeatable
+    #[arg(long, value_name = "BROKER=N", value_parser = broker_queues)]
+    per_broker: Vec<(String, i32)>,
+    /// Ordered topic; its order entry at the name servers follows
     #[arg(long, value_name = "BOOL")]
     order: Option<bool>,
+    /// A topic of a unit
+    #[arg(long, value_name = "BOOL")]
+    unit: Option<bool>,
+    /// Units subscribe to the topic
+    #[arg(long, value_name = "BOOL")]
+    has_unit_sub: Option<bool>,
     /// Message type: normal, fifo, delay, transaction, mixed
     #[arg(long = "type", value_name = "TYPE", value_parser = message_type)]
     message_type: Option<String>,
@@ -85,6 +106,9 @@ pub struct UpdateArgs {
     /// Allow fewer queues than now, or fewer read than write queues
     #[arg(long)]
     force: bool,
+    /// Create it where it does not exist, with 8 queues and perm 6 unless named
+    #[arg(long)]
+    create: bool,
     /// Change a system topic
     #[arg(long)]
     force_system: bool,
@@ -92,11 +116,64 @@ pub struct UpdateArgs {
     scope: ScopeArgs,
 }
 
+impl UpdateArgs {
+    /// A change of the permission alone.
+    pub fn perm(name: String, perm: PermChange, scope: ScopeArgs) -> Self {
+        Self {
+            name,
+            perm: Some(perm),
+            queues: None,
+            read_queues: None,
+            write_queues: None,
+            per_broker: Vec::new(),
+            order: None,
+            unit: None,
+            has_unit_sub: None,
+            message_type: None,
+            attr: Vec::new(),
+            unset_attr: Vec::new(),
+            force: false,
+            create: false,
+            force_system: false,
+            scope,
+        }
+    }
+}
+
+/// `broker-b=4`
+fn broker_queues(text: &str) -> Result<(String, i32), String> {
+    let (broker, number) = super::broker::pair(text)?;
+    match number.trim().parse() {
+        Ok(n) if (1..=MAX_QUEUES).contains(&n) => Ok((broker, n)),
+        _ => Err(format!("{number} is not a number of queues; use 1 to {MAX_QUEUES}")),
+    }
+}
+
+/// `--per-broker` may only name brokers that are meant.
+fn check_per_broker(per_broker: &[(String, i32)], brokers: &[BrokerAt]) -> Result<(), Failure> {
+    match per_broker
+        .iter()
+        .find(|(name, _)| !brokers.iter().any(|b| b.id.name == *name))
+    {
+        None => Ok(()),
+        Some((name, _)) => {
+            let names: Vec<&str> = brokers.iter().map(|b| b.id.name.as_str()).collect();
+            Err(Failure::usage(format!(
+                "--per-broker {name}: the brokers are {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
 /// `rmq topic delete`
 #[derive(Debug, Clone, Args)]
 pub struct DeleteArgs {
     /// Topic name
     name: String,
+    /// With the retry and dead-letter topics of groups that consume only this topic
+    #[arg(long)]
+    with_retry_dlq: bool,
     /// Delete it although a group is online on it or a message came in the last 10 minutes
     #[arg(long)]
     force: bool,
@@ -107,7 +184,7 @@ pub struct DeleteArgs {
     scope: ScopeArgs,
 }
 
-fn message_type(text: &str) -> Result<String, String> {
+pub fn message_type(text: &str) -> Result<String, String> {
     let upper = text.to_ascii_uppercase();
     match upper.as_str() {
         "NORMAL" | "FIFO" | "DELAY" | "TRANSACTION" | "MIXED" | "UNSPECIFIED" => Ok(upper),
@@ -154,34 +231,6 @@ struct Write {
     steps: usize,
 }
 
-/// A broker that could not be read: it is not changed, and has its row all the same.
-struct Unread {
-    broker: BrokerAt,
-    failure: Failure,
-}
-
-/// Adds what cannot be done to a plan; without anything that can be done, that is the failure.
-fn mention(plan: &mut Plan, unread: &[Unread], possible: bool) -> Result<(), Failure> {
-    if !possible && !unread.is_empty() {
-        let failures: Vec<Failure> = unread.iter().map(|u| u.failure.clone()).collect();
-        Failure::over(&failures, false)?;
-    }
-    for one in unread {
-        let server = one.broker.server();
-        plan.impact.push(format!(
-            "{server} cannot be read and stays as it is: {}",
-            one.failure.line()
-        ));
-        plan.steps.push(Step {
-            target: server.to_string(),
-            field: "topic".into(),
-            before: "unknown".into(),
-            after: "unchanged".into(),
-        });
-    }
-    Ok(())
-}
-
 /// `rmq topic create`
 pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
     let (read, write) = (
@@ -197,6 +246,7 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         write_queue_nums: write,
         perm: args.perm.map_or(Perm::READ_WRITE, |p| p.apply(Perm(0))),
         order: args.order,
+        topic_sys_flag: if args.unit { UNIT } else { 0 } | if args.has_unit_sub { UNIT_SUB } else { 0 },
         attributes: args.attr.into_iter().collect(),
         ..TopicConfig::default()
     };
@@ -205,13 +255,14 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     }
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
+    check_per_broker(&args.per_broker, &brokers)?;
     let (mut there, mut absent, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for (broker, answer) in configs(session, &brokers, &args.name).await {
         match answer {
             Ok(Some(_)) => there.push(broker.id.name),
             Ok(None) => absent.push(broker),
             Err(e) => unread.push(Unread {
-                broker,
+                target: broker.server().to_string(),
                 failure: Failure::from(&e),
             }),
         }
@@ -229,44 +280,121 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         cluster: cluster_of(&brokers),
         class: Class::A,
         steps: Vec::new(),
-        impact: vec![format!(
-            "{write} write and {read} read queues on each of {} brokers",
-            absent.len()
-        )],
+        impact: Vec::new(),
     };
-    let described = format!(
-        "{read} read and {write} write queues, perm {} {}{}{}",
-        after.perm.0,
-        after.perm,
-        if after.order { ", ordered" } else { "" },
-        after
-            .attributes
-            .iter()
-            .map(|(k, v)| format!(", {k}={v}"))
-            .collect::<String>()
-    );
     let mut writes = Vec::new();
+    let mut total = 0;
     for broker in absent {
+        let mut after = after.clone();
+        if let Some((_, n)) = args.per_broker.iter().find(|(name, _)| *name == broker.id.name) {
+            after.read_queue_nums = *n;
+            after.write_queue_nums = *n;
+        }
+        total += after.write_queue_nums;
         plan.steps.push(Step {
             target: broker.server().to_string(),
             field: "topic".into(),
             before: "absent".into(),
-            after: described.clone(),
+            after: described(&after),
         });
         writes.push(Write {
             broker,
             before: None,
-            after: after.clone(),
+            after,
             steps: 1,
         });
     }
+    plan.impact.push(match args.per_broker.is_empty() {
+        true => format!(
+            "{write} write and {read} read queues on each of {} brokers = {total} write queues",
+            writes.len()
+        ),
+        false => format!("{total} write queues over {} brokers", writes.len()),
+    });
     let undo = format!(
         "rmq topic delete {} --cluster {}",
         args.name,
         quoted(&plan.cluster)
     );
-    mention(&mut plan, &unread, !writes.is_empty())?;
-    carry_out(session, plan, writes, unread, &args.name, undo).await
+    mention(&mut plan, "topic", &unread, !writes.is_empty())?;
+    let order = if args.order {
+        order_entries(session, &mut plan, &args.name, &writes).await?
+    } else {
+        Vec::new()
+    };
+    carry_out(session, plan, writes, unread, order, &args.name, undo).await
+}
+
+/// A configuration in words.
+fn described(config: &TopicConfig) -> String {
+    let attributes: String = config
+        .attributes
+        .iter()
+        .map(|(k, v)| format!(", {k}={v}"))
+        .collect();
+    let flag = |on: bool, word: &str| if on { format!(", {word}") } else { String::new() };
+    format!(
+        "{} read and {} write queues, perm {} {}{}{}{}{attributes}",
+        config.read_queue_nums,
+        config.write_queue_nums,
+        config.perm.0,
+        config.perm,
+        flag(config.order, "ordered"),
+        flag(config.topic_sys_flag & UNIT != 0, "unit"),
+        flag(config.topic_sys_flag & UNIT_SUB != 0, "unit subscriptions"),
+    )
+}
+
+/// An order entry to write: name server, value; none removes it.
+type OrderEntry = (String, Option<String>);
+
+/// What the name servers' order entry of a topic shall be after `writes`, as steps of the plan. Producers and
+/// consumers of ordered topics go by it where it is there.
+async fn order_entries(
+    session: &Session,
+    plan: &mut Plan,
+    name: &str,
+    writes: &[Write],
+) -> Result<Vec<OrderEntry>, Failure> {
+    let scope = crate::client::Scope {
+        cluster: writes.first().map(|w| w.broker.id.cluster.clone()).filter(|c| !c.is_empty()),
+        ..crate::client::Scope::default()
+    };
+    let brokers = session.client.brokers(&scope, Which::Masters).await?;
+    let mut queues: BTreeMap<String, (bool, i32)> = BTreeMap::new();
+    for (broker, answer) in configs(session, &brokers, name).await {
+        if let Ok(Some((config, _))) = answer {
+            queues.insert(broker.id.name, (config.order, config.write_queue_nums));
+        }
+    }
+    for write in writes {
+        queues.insert(
+            write.broker.id.name.clone(),
+            (write.after.order, write.after.write_queue_nums),
+        );
+    }
+    let ordered: Vec<String> = queues
+        .iter()
+        .filter(|(_, (order, _))| *order)
+        .map(|(broker, (_, n))| format!("{broker}:{n}"))
+        .collect();
+    let value = (!ordered.is_empty()).then(|| ordered.join(";"));
+    let mut entries = Vec::new();
+    for (addr, before) in session.client.order_conf_each(name).await {
+        // A name server that does not answer has no entry to change; its state shows when it is back.
+        let Ok(before) = before else { continue };
+        if before == value {
+            continue;
+        }
+        plan.steps.push(Step {
+            target: format!("name server {addr}"),
+            field: "order_conf".into(),
+            before: before.unwrap_or_else(|| "absent".into()),
+            after: value.clone().unwrap_or_else(|| "absent".into()),
+        });
+        entries.push((addr, value.clone()));
+    }
+    Ok(entries)
 }
 
 /// `rmq topic update`
@@ -276,13 +404,15 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
         write_queues: args.queues.or(args.write_queues),
         perm: args.perm,
         order: args.order,
+        unit: args.unit,
+        has_unit_sub: args.has_unit_sub,
         set_attributes: args.attr.into_iter().collect(),
         unset_attributes: args.unset_attr.into_iter().collect(),
     };
     if let Some(message_type) = args.message_type {
         patch.set_attributes.insert("message.type".into(), message_type);
     }
-    if patch.is_empty() {
+    if patch.is_empty() && args.per_broker.is_empty() && !args.create {
         return Err(
             Failure::usage(format!("nothing to change in topic {} is named", args.name))
                 .hint(format!("rmq topic update {} --perm 6", args.name)),
@@ -293,6 +423,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     check_name(session, &args.name, args.force_system).await?;
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
+    check_per_broker(&args.per_broker, &brokers)?;
     let mut plan = Plan {
         action: format!("update topic {}", args.name),
         object: args.name.clone(),
@@ -305,10 +436,37 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     for (broker, answer) in configs(session, &brokers, &args.name).await {
         let (before, source) = match answer {
             Ok(Some(config)) => config,
+            Ok(None) if args.create => {
+                found += 1;
+                let mut after = patch.apply(&TopicConfig {
+                    topic_name: args.name.clone(),
+                    read_queue_nums: 8,
+                    write_queue_nums: 8,
+                    ..TopicConfig::default()
+                });
+                if let Some((_, n)) = args.per_broker.iter().find(|(name, _)| *name == broker.id.name) {
+                    after.read_queue_nums = *n;
+                    after.write_queue_nums = *n;
+                }
+                undo.push(format!("rmq topic delete {} --broker {}", args.name, broker.addr));
+                plan.steps.push(Step {
+                    target: broker.server().to_string(),
+                    field: "topic".into(),
+                    before: "absent".into(),
+                    after: described(&after),
+                });
+                writes.push(Write {
+                    steps: 1,
+                    broker,
+                    before: None,
+                    after,
+                });
+                continue;
+            }
             Ok(None) => continue,
             Err(e) => {
                 unread.push(Unread {
-                    broker,
+                    target: broker.server().to_string(),
                     failure: Failure::from(&e),
                 });
                 continue;
@@ -321,7 +479,11 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
                 broker.server()
             ));
         }
-        let after = patch.apply(&before);
+        let mut after = patch.apply(&before);
+        if let Some((_, n)) = args.per_broker.iter().find(|(name, _)| *name == broker.id.name) {
+            after.read_queue_nums = *n;
+            after.write_queue_nums = *n;
+        }
         let changed = differences(&before, &after);
         if changed.is_empty() {
             continue;
@@ -343,7 +505,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
             after,
         });
     }
-    mention(&mut plan, &unread, found > 0)?;
+    mention(&mut plan, "topic", &unread, found > 0)?;
     if found == 0 {
         let searched = format!("{} brokers of cluster {}", brokers.len(), plan.cluster);
         return Err(not_found(session, &args.name, searched).await);
@@ -352,7 +514,21 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
         session.note("nothing to change");
         return Ok(());
     }
-    carry_out(session, plan, writes, unread, &args.name, undo.join(" && ")).await
+    let touches_order = |w: &Write| {
+        let before = w.before.as_ref().map(|b| (b.order, b.write_queue_nums));
+        match before {
+            Some((order, queues)) => {
+                order != w.after.order || w.after.order && queues != w.after.write_queue_nums
+            }
+            None => w.after.order,
+        }
+    };
+    let order = if writes.iter().any(touches_order) {
+        order_entries(session, &mut plan, &args.name, &writes).await?
+    } else {
+        Vec::new()
+    };
+    carry_out(session, plan, writes, unread, order, &args.name, undo.join(" && ")).await
 }
 
 /// Raises the class of a plan, adds its impact, and refuses what hides messages.
@@ -381,7 +557,7 @@ fn judge(
         return Err(
             Failure::new(exit::PRECONDITION, format!("{} was not done", plan.action))
                 .because(why)
-                .hint("shrink write queues first, wait until the rest is consumed, then shrink read queues; --force goes on now"),
+                .hint("rmq topic scale, which shrinks step by step and waits until nothing is left; --force goes on now"),
         );
     }
     if fewer_reads || fewer_writes {
@@ -434,6 +610,12 @@ pub fn undo_line(name: &str, broker: &BrokerAt, before: &TopicConfig, after: &To
     {
         line.push_str(&format!(" --unset-attr {}", quoted(key)));
     }
+    for (bit, flag) in [(UNIT, "unit"), (UNIT_SUB, "has-unit-sub")] {
+        let (was, is) = (before.topic_sys_flag & bit != 0, after.topic_sys_flag & bit != 0);
+        if was != is {
+            line.push_str(&format!(" --{flag} {was}"));
+        }
+    }
     // Going back up from a shrink, or down from a growth, needs no second thought in an undo.
     if after.read_queue_nums > before.read_queue_nums || after.write_queue_nums > before.write_queue_nums {
         line.push_str(" --force");
@@ -453,6 +635,7 @@ async fn carry_out(
     plan: Plan,
     writes: Vec<Write>,
     unread: Vec<Unread>,
+    order: Vec<OrderEntry>,
     name: &str,
     undo: String,
 ) -> Result<(), Failure> {
@@ -495,6 +678,15 @@ async fn carry_out(
         }
     }
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
+    // Only brokers that took the change may be named by the entry.
+    let all_done = outcomes.iter().all(|o| matches!(o, Outcome::Done));
+    for (addr, value) in order {
+        outcomes.push(if all_done {
+            topic_order::write(session, &addr, name, value.as_deref()).await
+        } else {
+            Outcome::Unproven("not written, since a broker failed".into())
+        });
+    }
     change::report(session, &plan, outcomes, Some(undo))
 }
 
@@ -601,7 +793,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             Ok(Some((config, _))) => targets.push((broker, config)),
             Ok(None) => {}
             Err(e) => unread.push(Unread {
-                broker,
+                target: broker.server().to_string(),
                 failure: Failure::from(&e),
             }),
         }
@@ -623,7 +815,15 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         let searched = format!("{} brokers of cluster {cluster}", brokers.len());
         return Err(not_found(session, name, searched).await);
     }
-    let impact = impact_of_delete(session, name, &targets, args.force).await?;
+    let mut impact = impact_of_delete(session, name, &targets, args.force).await?;
+    let extra = if args.with_retry_dlq {
+        companions(session, name, &targets).await?
+    } else {
+        Vec::new()
+    };
+    for (_, topic, messages) in &extra {
+        impact.push(format!("{messages} messages of {topic} are lost"));
+    }
     let whole_cluster = args.scope.broker.is_empty();
     let mut plan = Plan {
         action: format!("delete topic {name}"),
@@ -641,6 +841,14 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
                 "{} read and {} write queues, perm {} {}",
                 config.read_queue_nums, config.write_queue_nums, config.perm.0, config.perm
             ),
+            after: "absent".into(),
+        });
+    }
+    for (broker, topic, messages) in &extra {
+        plan.steps.push(Step {
+            target: broker.server().to_string(),
+            field: topic.clone(),
+            before: format!("{messages} messages"),
             after: "absent".into(),
         });
     }
@@ -667,19 +875,51 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             after: "absent".into(),
         });
     }
-    mention(&mut plan, &unread, !targets.is_empty())?;
+    let mut more_routes: Vec<(String, String)> = Vec::new();
+    for addr in &name_servers {
+        let topics: BTreeSet<&String> = extra.iter().map(|(_, topic, _)| topic).collect();
+        for topic in topics {
+            plan.steps.push(Step {
+                target: format!("name server {addr}"),
+                field: topic.clone(),
+                before: "present".into(),
+                after: "absent".into(),
+            });
+            more_routes.push((addr.clone(), topic.clone()));
+        }
+    }
+    let mut entries: Vec<String> = Vec::new();
+    if whole_cluster {
+        for (addr, value) in client.order_conf_each(name).await {
+            if let Ok(Some(value)) = value {
+                plan.steps.push(Step {
+                    target: format!("name server {addr}"),
+                    field: "order_conf".into(),
+                    before: value,
+                    after: "absent".into(),
+                });
+                entries.push(addr);
+            }
+        }
+    }
+    mention(&mut plan, "topic", &unread, !targets.is_empty() || !routed.is_empty())?;
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
     let deadline = client.deadline();
+    let places: Vec<(BrokerAt, String)> = targets
+        .into_iter()
+        .map(|(broker, _)| (broker, name.to_owned()))
+        .chain(extra.into_iter().map(|(broker, topic, _)| (broker, topic)))
+        .collect();
     let on_brokers = client
-        .each(targets, |(broker, _)| async move {
+        .each(places, |(broker, topic)| async move {
             let server = broker.server();
-            match client.delete_topic_on_broker(&server, name, deadline).await {
+            match client.delete_topic_on_broker(&server, &topic, deadline).await {
                 Err(e) => Outcome::Failed(Failure::from(&e)),
-                Ok(()) => match client.topic_config(&broker, name, client.deadline()).await {
+                Ok(()) => match client.topic_config(&broker, &topic, client.deadline()).await {
                     Ok(None) => Outcome::Done,
                     // A broker too old to be asked is read through the route, which still has it now.
                     Ok(Some((_, ConfigSource::Route))) => Outcome::Done,
@@ -689,12 +929,17 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             }
         })
         .await;
+    let routes: Vec<(String, String)> = name_servers
+        .into_iter()
+        .map(|addr| (addr, name.to_owned()))
+        .chain(more_routes)
+        .collect();
     let on_name_servers = client
-        .each(name_servers, |addr| {
+        .each(routes, |(addr, topic)| {
             let cluster = cluster.as_str();
             async move {
                 match client
-                    .delete_topic_on_name_server(&addr, name, cluster, client.deadline())
+                    .delete_topic_on_name_server(&addr, &topic, cluster, client.deadline())
                     .await
                 {
                     Err(e) => Outcome::Failed(Failure::from(&e)),
@@ -703,13 +948,54 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             }
         })
         .await;
+    let on_entries = client
+        .each(entries, |addr| async move { topic_order::write(session, &addr, name, None).await })
+        .await;
     let not_read = unread.into_iter().map(|u| Outcome::Failed(u.failure));
     let outcomes = on_brokers
         .into_iter()
         .chain(on_name_servers)
+        .chain(on_entries)
         .chain(not_read)
         .collect();
     change::report(session, &plan, outcomes, None)
+}
+
+/// Retry and dead-letter topics of groups that have positions in this topic and in no other, with their messages.
+async fn companions(
+    session: &Session,
+    name: &str,
+    targets: &[(BrokerAt, TopicConfig)],
+) -> Result<Vec<(BrokerAt, String, i64)>, Failure> {
+    let client = &session.client;
+    let brokers: Vec<BrokerAt> = targets.iter().map(|(broker, _)| broker.clone()).collect();
+    let known = client.known_groups(&brokers).await;
+    if let Some((_, e)) = known.failed.first() {
+        return Err(Failure::from(e));
+    }
+    let mut found = Vec::new();
+    for (group, state) in &known.groups {
+        let own: BTreeSet<&String> = state
+            .offsets
+            .values()
+            .flatten()
+            .filter(|topic| !topic.starts_with(RETRY_PREFIX))
+            .collect();
+        if own.len() != 1 || !own.iter().any(|topic| *topic == name) {
+            continue;
+        }
+        for broker in &brokers {
+            for topic in [format!("{RETRY_PREFIX}{group}"), format!("{DLQ_PREFIX}{group}")] {
+                if client.topic_config(broker, &topic, client.deadline()).await?.is_some() {
+                    let stats = client
+                        .topic_stats(&broker.server(), &topic, client.deadline())
+                        .await?;
+                    found.push((broker.clone(), topic, count(&stats)));
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// What is lost with a topic; refuses while it is in use.

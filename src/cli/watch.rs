@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::exit::Failure;
-use super::output::{Cell, Format, Listing, col};
+use super::output::{Cell, Filter, Format, Listing, col};
 use super::session::Session;
 use super::time;
 
@@ -17,6 +17,9 @@ pub struct WatchArgs {
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true,
           default_missing_value = "2s", value_parser = interval)]
     pub watch: Option<Duration>,
+    /// Watch until some row fulfils this, as --filter writes it; exit code 8 when --deadline comes first
+    #[arg(long, value_name = "EXPR")]
+    pub watch_until: Option<Filter>,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -49,7 +52,8 @@ pub async fn print<F: Future<Output = Result<Rows, Failure>>>(
     args: &WatchArgs,
     look: impl Fn() -> F,
 ) -> Result<(), Failure> {
-    let Some(interval) = args.watch else {
+    let interval = args.watch.or(args.watch_until.as_ref().map(|_| Duration::from_secs(2)));
+    let Some(interval) = interval else {
         let rows = look().await;
         session.warn_of_dead_name_servers();
         let rows = rows?;
@@ -63,10 +67,17 @@ pub async fn print<F: Future<Output = Result<Rows, Failure>>>(
         ticks.tick().await;
         let rows = look().await;
         let now = time::now_ms();
+        let reached = match (&args.watch_until, &rows) {
+            (Some(wanted), Ok(rows)) => wanted.any(&rows.listing)?,
+            _ => false,
+        };
         if session.is_live() && session.is_table() {
             redraw(session, rows, now)?;
         } else {
             append(session, rows, now)?;
+        }
+        if reached {
+            return Ok(());
         }
     }
 }

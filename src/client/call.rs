@@ -16,6 +16,8 @@ use crate::remoting::CallError;
 
 /// A name server that has not answered in this time gets company: the next one is asked as well.
 const HEDGE: Duration = Duration::from_millis(400);
+/// Pause before a request is repeated.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Requests that change nothing, by code. A read-only client sends no other. Not on the list although they look like
 /// reads: 322 refreshes a broker's liveness, 352 creates the group where auto-create is on, and 11 with the commit
@@ -64,8 +66,10 @@ pub struct Observed<'a> {
     pub server: &'a Server,
     /// How long it took.
     pub took: Duration,
-    /// Response code, or what went wrong.
-    pub outcome: Result<i32, &'a CallError>,
+    /// Header of the request.
+    pub fields: &'a Fields,
+    /// The answer, or what went wrong.
+    pub outcome: Result<&'a Frame, &'a CallError>,
 }
 
 /// Is told of every request.
@@ -120,34 +124,54 @@ impl Client {
                 code: R::CODE,
             });
         }
-        let start = Instant::now();
         let dial = self.options.address_map.dial(&server.addr);
-        let limit = deadline.left();
-        let outcome = match Fields::from_value(header) {
-            Ok(fields) => {
-                let mut frame = Frame::request(R::CODE, fields);
-                frame.body = crate::protocol::frame::join(body.encode());
-                self.pool.exchange(&dial, frame, limit).await
-            }
-            Err(e) => Err(CallError::Protocol {
-                addr: server.addr.clone(),
-                source: e.into(),
-            }),
-        };
-        if let Some(observer) = &self.options.observer {
-            observer(&Observed {
-                code: R::CODE,
-                name: R::NAME,
-                server,
-                took: start.elapsed(),
-                outcome: outcome.as_ref().map(|frame| frame.code),
-            });
-        }
-        outcome.map_err(|source| Error::Call {
+        let failed = |source| Error::Call {
             request: R::NAME,
             server: server.clone(),
             source,
-        })
+        };
+        let mut fields = Fields::from_value(header).map_err(|e| {
+            failed(CallError::Protocol {
+                addr: server.addr.clone(),
+                source: e.into(),
+            })
+        })?;
+        let body = crate::protocol::frame::join(body.encode());
+        if let Some(credentials) = &self.options.credentials {
+            credentials.sign(&mut fields, &body);
+        }
+        let mut again = match self.options.retries {
+            Some(n) => n,
+            None => u32::from(READS.contains(&R::CODE)),
+        };
+        loop {
+            let start = Instant::now();
+            let mut frame = Frame::request(R::CODE, fields.clone());
+            frame.body = body.clone();
+            let outcome = self.pool.exchange(&dial, frame, deadline.left()).await;
+            if let Some(observer) = &self.options.observer {
+                observer(&Observed {
+                    code: R::CODE,
+                    name: R::NAME,
+                    server,
+                    took: start.elapsed(),
+                    fields: &fields,
+                    outcome: outcome.as_ref(),
+                });
+            }
+            // Only what surely was not done: no connection, or a server that sheds load. A refused connection is
+            // final: nobody listens there.
+            let not_taken = match &outcome {
+                Ok(answer) => answer.code == codes::SYSTEM_BUSY,
+                Err(CallError::Connect { source, .. }) => source.kind() != std::io::ErrorKind::ConnectionRefused,
+                Err(_) => false,
+            };
+            if !not_taken || again == 0 || deadline.left() <= RETRY_PAUSE {
+                return outcome.map_err(failed);
+            }
+            again -= 1;
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
     }
 
     /// Asks the name servers, starting with the next one in turn. A dead one is skipped, a slow one gets company,

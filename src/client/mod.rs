@@ -21,9 +21,11 @@ pub mod positions;
 pub mod produce;
 pub mod runtime_info;
 pub mod saved_offsets;
+pub mod stretch;
+pub mod sign;
+pub mod snapshot;
 pub mod scale;
 pub mod scan;
-pub mod snapshot;
 mod sweep;
 pub mod trace;
 
@@ -60,6 +62,11 @@ pub struct Options {
     pub address_map: AddressMap,
     /// Send nothing outside the read list.
     pub read_only: bool,
+    /// How often a request is repeated that was not taken: no connection, or the server too busy. `None` is once for
+    /// reads and never for the others.
+    pub retries: Option<u32>,
+    /// Who signs the requests.
+    pub credentials: Option<sign::Credentials>,
     /// Told of every request.
     pub observer: Option<Observer>,
 }
@@ -73,6 +80,8 @@ impl Default for Options {
             parallel: 16,
             address_map: AddressMap::default(),
             read_only: false,
+            retries: None,
+            credentials: None,
             observer: None,
         }
     }

@@ -6,7 +6,9 @@ mod docs;
 mod doctor;
 mod fakes;
 mod life;
+mod objects;
 mod prompt;
+mod recorder;
 mod refusals;
 
 use std::net::SocketAddr;

@@ -13,7 +13,7 @@ use crate::protocol::requests::{
 };
 
 /// Group that inspection reads go under. Brokers have it from the start and do not count it.
-const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
+pub(in crate::client) const TOOLS_GROUP: &str = "TOOLS_CONSUMER";
 /// Java's limit of a query by unique key.
 const UNIQUE_KEY_COPIES: i32 = 32;
 

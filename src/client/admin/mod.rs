@@ -3,14 +3,19 @@
 
 pub mod auth;
 mod auth_decision;
+pub mod allocate;
 pub mod broker;
+pub mod clients;
 pub mod cluster;
 pub mod config;
 pub mod controller;
 pub mod group;
+pub mod group_check;
+pub mod group_config;
 pub mod message;
 pub mod namesrv;
 pub mod topic;
+pub mod topic_use;
 
 /// `key=value` lines as a server answers a configuration query: nothing in them is escaped.
 pub(in crate::client) fn parse_config(text: &str) -> std::collections::BTreeMap<String, String> {

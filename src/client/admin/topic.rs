@@ -124,6 +124,10 @@ pub struct TopicPatch {
     pub perm: Option<PermChange>,
     /// Ordered topic.
     pub order: Option<bool>,
+    /// A topic of a unit.
+    pub unit: Option<bool>,
+    /// Units subscribe to it.
+    pub has_unit_sub: Option<bool>,
     /// Attributes to set.
     pub set_attributes: BTreeMap<String, String>,
     /// Attributes to remove.
@@ -151,6 +155,13 @@ impl TopicPatch {
         if let Some(order) = self.order {
             after.order = order;
         }
+        for (bit, on) in [(UNIT, self.unit), (UNIT_SUB, self.has_unit_sub)] {
+            match on {
+                Some(true) => after.topic_sys_flag |= bit,
+                Some(false) => after.topic_sys_flag &= !bit,
+                None => {}
+            }
+        }
         for key in &self.unset_attributes {
             after.attributes.remove(key);
         }
@@ -158,6 +169,11 @@ impl TopicPatch {
         after
     }
 }
+
+/// Bit of a topic's system flag: a topic of a unit (Java's `TopicSysFlag.FLAG_UNIT`).
+pub const UNIT: i32 = 1;
+/// Bit of a topic's system flag: units subscribe to it (`FLAG_UNIT_SUB`).
+pub const UNIT_SUB: i32 = 2;
 
 /// A changed field: name, value before, value after.
 pub fn differences(before: &TopicConfig, after: &TopicConfig) -> Vec<(String, String, String)> {
@@ -183,6 +199,10 @@ pub fn differences(before: &TopicConfig, after: &TopicConfig) -> Vec<(String, St
         after.write_queue_nums.to_string(),
     );
     field("order", before.order.to_string(), after.order.to_string());
+    for (name, bit) in [("unit", UNIT), ("has-unit-sub", UNIT_SUB)] {
+        let on = |config: &TopicConfig| (config.topic_sys_flag & bit != 0).to_string();
+        field(name, on(before), on(after));
+    }
     let keys: BTreeSet<&String> = before.attributes.keys().chain(after.attributes.keys()).collect();
     for key in keys {
         let value = |config: &TopicConfig| config.attributes.get(key).map_or("-", String::as_str).to_owned();

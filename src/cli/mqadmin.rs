@@ -1,0 +1,346 @@
+//! `rmq mqadmin NAME …`: the old tool's commands, translated and then run as ours.
+//!
+//! A table says for each old name which options it had and what arguments of `rmq` they stand for. Those arguments go
+//! through the same grammar as any others: there is no second implementation behind the old names.
+
+mod given;
+mod groups;
+mod messages;
+mod servers;
+mod topics;
+
+use std::io::IsTerminal as _;
+
+use clap::{Args, FromArgMatches as _};
+
+use super::exit::{self, Failure};
+use super::session::Global;
+use super::{Cli, quoted};
+use crate::client::similar;
+use given::{Given, Line};
+
+/// `rmq mqadmin`
+#[derive(Debug, Clone, Args)]
+pub struct MqadminArgs {
+    /// Do not print the rmq command that is run
+    #[arg(long)]
+    no_hint: bool,
+    /// mqadmin's command, in any case, and its options; rmq's own options stand before mqadmin
+    #[arg(
+        value_name = "NAME [OPTIONS]",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    line: Vec<String>,
+}
+
+/// Where a translated command finds a password.
+const SECRET: &str = "RMQ_MQADMIN_PASSWORD";
+
+/// One option of an old command: short name, long name, whether a value follows.
+type OldOption = (&'static str, &'static str, bool);
+
+/// One old command.
+pub struct Old {
+    /// Its name in mqadmin.
+    name: &'static str,
+    /// Its options, without `-h` and `-n`.
+    options: &'static [OldOption],
+    /// The `rmq` command that it stands for.
+    line: fn(&Given<'_>) -> Result<Line, Failure>,
+}
+
+/// All old commands, by subject.
+fn table() -> impl Iterator<Item = &'static Old> {
+    [topics::TABLE, groups::TABLE, messages::TABLE, servers::TABLE]
+        .into_iter()
+        .flatten()
+}
+
+/// mqadmin compares names without case.
+fn find(name: &str) -> Result<&'static Old, Failure> {
+    table()
+        .find(|old| old.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| {
+            let near = similar(name, table().map(|old| old.name));
+            let failure = Failure::usage(format!("mqadmin has no command \"{name}\""));
+            if near.is_empty() {
+                failure.hint("rmq help")
+            } else {
+                failure.because(format!("Similar: {}.", near.join(", ")))
+            }
+        })
+}
+
+/// The options of an old command with their long names.
+fn usage(old: &Old) -> String {
+    let options: Vec<String> = [("n", "namesrvAddr", true)]
+        .iter()
+        .chain(old.options)
+        .map(|(short, long, value)| format!("  -{short}, --{long}{}", if *value { " VALUE" } else { "" }))
+        .collect();
+    format!("mqadmin {} took these options:\n{}", old.name, options.join("\n"))
+}
+
+/// Runs the command that an old line stands for.
+pub fn run(global: Global, args: &MqadminArgs) -> Result<(), Failure> {
+    let (cli, words, secret) = translate(global, args)?;
+    let Some(secret) = secret else {
+        return super::dispatch(cli);
+    };
+    // The password goes over in the environment of the same program: no flag of ours takes one.
+    use std::os::unix::process::CommandExt as _;
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command
+        .args(std::env::args().skip(1).take_while(|word| word != "mqadmin"))
+        .args(&words[1..])
+        .env(SECRET, secret);
+    if let Some(servers) = &cli.global.namesrv {
+        command.arg(format!("--namesrv={servers}"));
+    }
+    if cli.global.yes == Some(None) {
+        command.arg("--yes");
+    }
+    Err(command.exec().into())
+}
+
+/// The command that an old line stands for, its words, and a password that they leave out.
+fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Option<String>), Failure> {
+    let (name, rest) = match args.line.split_first() {
+        // `mqadmin help NAME`
+        Some((first, rest)) if first == "help" && !rest.is_empty() => {
+            return Err(Failure::usage(usage(find(&rest[0])?)).hint("rmq help"));
+        }
+        Some(parts) => parts,
+        None => return Err(Failure::usage("a command of mqadmin is missing")),
+    };
+    let old = find(name)?;
+    let given = Given::read(old, rest).map_err(|failure| failure.because(usage(old)))?;
+    if given.help {
+        return Err(Failure::usage(usage(old)));
+    }
+    let line = (old.line)(&given)?;
+    let mut words = vec!["rmq".to_owned()];
+    words.extend(line.words.iter().cloned());
+    let matches = super::command().try_get_matches_from(&words);
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    let mut cli = parsed.map_err(|e| {
+        Failure::usage(format!(
+            "{} cannot be run: {}",
+            shown(&words),
+            e.to_string().trim_start_matches("error: ").trim()
+        ))
+    })?;
+    let own = std::mem::replace(&mut cli.global, global);
+    let global = &mut cli.global;
+    global.namesrv = given.namesrv.clone().or(global.namesrv.take());
+    global.filter = own.filter.or(global.filter.take());
+    global.dry_run |= own.dry_run;
+    // The environment is in both; only what stands in the line counts for more than the outer flags.
+    if line.words.iter().any(|word| word == "--timeout") {
+        global.timeout = own.timeout;
+    }
+    // mqadmin never asked, so a script with its commands has nobody to answer.
+    let unasked = line.changes && global.yes.is_none() && !std::io::stdin().is_terminal();
+    if unasked {
+        global.yes = Some(None);
+    }
+    if !args.no_hint && !global.quiet {
+        let mut text = shown(&words);
+        if unasked {
+            text.push_str(" --yes");
+        }
+        talk(&format!("mqadmin {} is now: {text}", old.name));
+        for note in &line.notes {
+            talk(&format!("note: {note}"));
+        }
+    }
+    Ok((cli, words, line.secret))
+}
+
+fn shown(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn talk(text: &str) {
+    use std::io::Write as _;
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// The failure for an old command that `rmq` has none for.
+fn none(name: &str, why: &str) -> Failure {
+    Failure::new(exit::UNSUPPORTED, format!("mqadmin {name} has no counterpart in rmq")).because(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Commands of rmq that an old name stands for and that are not in the grammar yet.
+    const MISSING: &[&str] = &[
+        "updateTopicList",
+        "updateSubGroupList",
+        "startMonitoring",
+        "queryMsgTraceById",
+        "getBrokerConfig",
+        "exportMetadata",
+        "exportConfigs",
+        "exportMetrics",
+    ];
+
+    /// A line with every required option; what the options are does not matter to the grammar.
+    fn example(old: &Old) -> Vec<String> {
+        let value = |name: &str, short: &str, long: &str| -> &'static str {
+            match (name, short) {
+                ("getConsumerConfig" | "updateSubGroup" | "deleteSubGroup", "g") => "CG_ORDERS",
+                ("setConsumeMode", "m") => "POP",
+                ("updateOrderConf", "m") => "put",
+                ("updateOrderConf", "v") => "broker-a:4;broker-b:4",
+                ("updateTopic", "a") => "+message.type=FIFO",
+                ("updateSubGroup", "attributes") => "+a=1",
+                (_, "c") if long.starts_with("charset") => "GBK",
+                ("updateSubGroup", "p") => r#"{"type":"EXPONENTIAL"}"#,
+                ("cleanBrokerMetadata", "b") => "2",
+                ("createUser" | "updateUser", "t") => "Normal",
+                ("updateUser", "s") => "disable",
+                ("createAcl" | "updateAcl", "a") => "Pub,Sub",
+                ("createAcl" | "updateAcl", "r") => "Topic:T",
+                ("createAcl" | "updateAcl", "s") => "User:alice",
+                ("createAcl" | "updateAcl", "d") => "Allow",
+                ("createAcl" | "updateAcl", "i") => "10.0.0.0/8",
+                ("setCommitLogReadAheadMode", "m") => "0",
+                ("exportPopRecord", "d") => "false",
+                ("allocateMQ", "i") => "10.0.0.1,10.0.0.2",
+                ("consumerStatus" | "getConsumerStatus", "i") => "10.0.0.9@1",
+                ("copyAcl" | "copyUser", "f" | "t") => "10.0.0.1:10911",
+                ("DecodeMessageId", _) => "7F00000100002A9F0000000000000346",
+                ("brokerConsumeStats", "o") => "false",
+                ("wipeWritePerm" | "addWritePerm", "b") => "broker-a",
+                ("removeBroker", "b") => "C1:broker-a:0",
+                ("producer" | "addBroker" | "removeBroker", "b" | "c") => "10.0.0.1:10911",
+                (_, "s" | "b" | "e") if long.to_lowercase().contains("timestamp") => "now",
+                (_, "f") if long == "force" => "true",
+                _ => match long.trim() {
+                    "brokerAddr" | "broker" | "controllerAddress" => "10.0.0.1:10911",
+                    "readQueueNums" | "writeQueueNums" | "amount" | "size" | "count" | "queue" | "queueId" | "index"
+                    | "offset" | "qid" | "MessageNumber" | "maxNum" | "interval" | "messageSize" | "level"
+                    | "timeoutMillis" | "retryQueueNums" | "retryMaxTimes" | "brokerId" | "threshold"
+                    | "whichBrokerWhenConsumeSlowly" | "popShareQueueNum" => "7",
+                    "perm" => "6",
+                    "order" | "unit" | "hasUnitSub" | "consumeEnable" | "consumeFromMinEnable" | "printBody"
+                    | "print msg" | "consumeBroadcastEnable" | "consumeMessageOrderly" | "showClientIP"
+                    | "notifyConsumerIdsChanged" | "removeOffset" | "jsonEnable" => "true",
+                    _ => "X",
+                },
+            }
+        };
+        let mut words = Vec::new();
+        for (short, long, has_value) in old.options {
+            // Options that exclude each other, or choose another command, are tried one by one below.
+            if matches!(
+                (old.name, *short),
+                (_, "c") if old.options.iter().any(|(s, _, _)| *s == "b") && old.name != "electMaster"
+                    && old.name != "consumeMessage" && old.name != "queryMsgByUniqueKey" && *long != "maxNum"
+                    && *long != "tags" && *long != "charsetName " && *long != "count"
+            ) {
+                continue;
+            }
+            words.push(format!("-{short}"));
+            if *has_value {
+                words.push(value(old.name, short, long).to_owned());
+            }
+        }
+        words
+    }
+
+    fn parses(old: &Old, words: &[String]) -> Result<String, String> {
+        let given = Given::read(old, words).map_err(|e| e.text())?;
+        let line = match (old.line)(&given) {
+            Ok(line) => line,
+            Err(failure) if failure.exit == exit::UNSUPPORTED => return Ok(String::new()),
+            Err(failure) => return Err(failure.text()),
+        };
+        let mut argv = vec!["rmq".to_owned()];
+        argv.extend(line.words);
+        let text = argv.join(" ");
+        match super::super::command().try_get_matches_from(&argv) {
+            Ok(_) => Ok(text),
+            Err(e) => Err(format!("{text}: {}", e.to_string().lines().next().unwrap_or_default())),
+        }
+    }
+
+    #[test]
+    fn every_old_name_is_a_line_that_our_grammar_parses() {
+        let mut wrong = Vec::new();
+        for old in table() {
+            let all = example(old);
+            // Each option that excludes others alone with the required ones, too.
+            let mut lines = vec![all.clone()];
+            if old.options.iter().any(|(s, _, _)| *s == "c") && old.options.iter().any(|(s, _, _)| *s == "b") {
+                let mut other = Vec::new();
+                let mut skip = false;
+                for word in &all {
+                    if skip {
+                        skip = false;
+                        continue;
+                    }
+                    if word == "-b" {
+                        skip = true;
+                        continue;
+                    }
+                    other.push(word.clone());
+                }
+                other.extend(["-c".to_owned(), "C1".to_owned()]);
+                lines.push(other);
+            }
+            for (i, words) in lines.iter().enumerate() {
+                if let Err(why) = parses(old, words) {
+                    // Only the first line must read: the second may leave out what the command needs.
+                    if i == 0 && !MISSING.contains(&old.name) {
+                        wrong.push(format!("{}: {why}", old.name));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn all_names_of_mqadmin_are_there_once() {
+        let names: BTreeSet<String> = table().map(|old| old.name.to_lowercase()).collect();
+        assert_eq!(names.len(), 93);
+        assert_eq!(table().count(), 93);
+    }
+
+    #[test]
+    fn an_old_line_is_read_as_commons_cli_reads_it() {
+        let old = find("UPDATETOPIC").unwrap();
+        for line in [
+            "-t T -c C1 -p 4 -n a:1",
+            "--topic T --clusterName C1 --perm 4 --namesrvAddr a:1",
+            "-t=T -c=C1 -p=4 -n=a:1",
+            "--topic=T --clusterName=C1 --perm=4 -na:1",
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let given = Given::read(old, &words).unwrap();
+            assert_eq!(given.namesrv.as_deref(), Some("a:1"), "{line}");
+            let line = (old.line)(&given).unwrap();
+            assert_eq!(line.words.join(" "), "topic update T --create --cluster C1 --perm 4");
+        }
+        for bad in ["-t", "-z 1", "-c C1", "-t T -c C1 stray"] {
+            let words: Vec<String> = bad.split(' ').map(str::to_owned).collect();
+            let read = Given::read(old, &words).and_then(|given| (old.line)(&given));
+            assert_eq!(read.err().map(|f| f.exit), Some(exit::USAGE), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_offers_the_near_ones() {
+        let failure = find("topicLst").err().unwrap();
+        assert!(failure.text().contains("topicList"), "{failure:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! `rmq topic order get|set|unset`: the entry of an ordered topic in the name servers' store.
+
+use clap::Subcommand;
+
+use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
+use super::exit::{self, Failure};
+use super::output::{Cell, Listing, col};
+use super::quoted;
+use super::session::Session;
+use super::topic::not_found;
+use crate::protocol::body::TopicRouteData;
+use crate::protocol::model::check_topic;
+
+/// Commands on order entries.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Show the entry at every name server
+    Get {
+        /// Topic name
+        name: String,
+    },
+    /// Set the entry at every name server
+    Set {
+        /// Topic name
+        name: String,
+        /// Queues by broker [default: the write queues of the route]
+        #[arg(value_name = "BROKER:QUEUES;…", value_parser = order_conf)]
+        conf: Option<String>,
+    },
+    /// Remove the entry from every name server
+    Unset {
+        /// Topic name
+        name: String,
+    },
+}
+
+/// `broker-a:4;broker-b:4`
+fn order_conf(text: &str) -> Result<String, String> {
+    let good = text.split(';').all(|part| {
+        part.split_once(':')
+            .is_some_and(|(broker, queues)| !broker.trim().is_empty() && queues.trim().parse::<u16>().is_ok())
+    });
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err("use BROKER:QUEUES, several joined by ;".into())
+    }
+}
+
+/// The entry that a route stands for.
+pub fn of_route(route: &TopicRouteData) -> String {
+    let mut parts: Vec<String> = route
+        .queue_datas
+        .iter()
+        .map(|q| format!("{}:{}", q.broker_name, q.write_queue_nums))
+        .collect();
+    parts.sort();
+    parts.join(";")
+}
+
+/// Runs a command on order entries.
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Get { name } => get(session, &name).await,
+        Command::Set { name, conf } => {
+            check_topic(&name).map_err(|e| Failure::usage(format!("topic \"{name}\": {e}")))?;
+            let conf = match conf {
+                Some(conf) => conf,
+                None => match session.client.route(&name).await? {
+                    Some(route) => of_route(&route),
+                    None => return Err(not_found(session, &name, String::new()).await),
+                },
+            };
+            change(session, &name, Some(conf)).await
+        }
+        Command::Unset { name } => change(session, &name, None).await,
+    }
+}
+
+async fn get(session: &Session, name: &str) -> Result<(), Failure> {
+    let mut listing = Listing::new("TopicOrder", &[col("namesrv"), col("topic"), col("order_conf")]);
+    listing.ordered = true;
+    let mut found = false;
+    for (addr, value) in session.client.order_conf_each(name).await {
+        match value {
+            Ok(value) => {
+                found |= value.is_some();
+                listing.push(vec![addr.into(), name.into(), value.map_or(Cell::Unknown, Cell::Text)]);
+            }
+            Err(e) => listing.errors.push(Failure::from(&e)),
+        }
+    }
+    if !found && listing.errors.is_empty() {
+        return Err(
+            Failure::new(exit::NOT_FOUND, format!("topic {name} has no order entry at any name server"))
+                .hint(format!("rmq topic order set {name}")),
+        );
+    }
+    let verdict = Failure::over(&listing.errors, !listing.rows.is_empty());
+    session.printer.print(listing)?;
+    verdict
+}
+
+/// Writes the entry at one name server and reads it back.
+pub async fn write(session: &Session, addr: &str, topic: &str, value: Option<&str>) -> Outcome {
+    let client = &session.client;
+    if let Err(e) = client.write_order_conf(addr, topic, value, client.deadline()).await {
+        return Outcome::Failed(Failure::from(&e));
+    }
+    match client
+        .order_conf_each(topic)
+        .await
+        .into_iter()
+        .find(|(at, _)| at == addr)
+    {
+        Some((_, Ok(now))) if now.as_deref() == value => Outcome::Done,
+        Some((_, Ok(now))) => Outcome::Unproven(format!("it reads back {}", now.as_deref().unwrap_or("-"))),
+        Some((_, Err(e))) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
+        None => Outcome::Unproven("written, but not read back".into()),
+    }
+}
+
+async fn change(session: &Session, name: &str, value: Option<String>) -> Result<(), Failure> {
+    // A name server's store is shared by all its clusters.
+    let cluster = match &session.cluster {
+        Some(cluster) => cluster.clone(),
+        None => {
+            let info = session.client.cluster_info().await?;
+            info.cluster_addr_table.into_keys().collect::<Vec<_>>().join(",")
+        }
+    };
+    let mut plan = Plan {
+        action: format!(
+            "{} the order entry of topic {name}",
+            if value.is_some() { "set" } else { "unset" }
+        ),
+        object: name.to_owned(),
+        cluster,
+        class: Class::A,
+        steps: Vec::new(),
+        impact: Vec::new(),
+    };
+    let (mut writes, mut unread, mut old, mut answered) = (Vec::new(), Vec::new(), None, false);
+    for (addr, answer) in session.client.order_conf_each(name).await {
+        let before = match answer {
+            Ok(before) => before,
+            Err(e) => {
+                unread.push(Unread {
+                    target: format!("name server {addr}"),
+                    failure: Failure::from(&e),
+                });
+                continue;
+            }
+        };
+        answered = true;
+        if before == value {
+            continue;
+        }
+        plan.steps.push(Step {
+            target: format!("name server {addr}"),
+            field: "order_conf".into(),
+            before: before.clone().unwrap_or_else(|| "absent".into()),
+            after: value.clone().unwrap_or_else(|| "absent".into()),
+        });
+        old = before.or(old);
+        writes.push((1, addr));
+    }
+    mention(&mut plan, "order_conf", &unread, answered)?;
+    if writes.is_empty() && unread.is_empty() {
+        session.note("nothing to change");
+        return Ok(());
+    }
+    let undo = match old {
+        Some(old) => format!("rmq topic order set {name} {}", quoted(&old)),
+        None => format!("rmq topic order unset {name}"),
+    };
+    let value = value.as_deref();
+    change::carry_out(session, &plan, writes, unread, Some(undo), |addr: String| async move {
+        write(session, &addr, name, value).await
+    })
+    .await
+}

@@ -1,0 +1,643 @@
+//! One group with everything around it, and what is wrong with it (checks GR1 to GR7).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::clients::GroupClients;
+use super::cluster::BrokerAt;
+use super::group::BrokerLag;
+use crate::client::error::Error;
+use crate::client::snapshot::GroupLag;
+use crate::client::Client;
+use crate::protocol::body::{
+    ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
+};
+use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
+
+/// A backlog older than this is worth a word.
+const LATE: Duration = Duration::from_secs(600);
+/// A dead letter younger than this is news.
+const FRESH_DLQ_MS: i64 = 3_600_000;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gravity {
+    /// Worth knowing.
+    Warning,
+    /// Messages are late, lost or unread because of it.
+    Error,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupFinding {
+    /// Check, `GR1` to `GR7`.
+    pub check: &'static str,
+    /// How bad it is.
+    pub gravity: Gravity,
+    /// What was seen.
+    pub evidence: String,
+    /// Why it matters.
+    pub why: &'static str,
+    /// One next command.
+    pub next: String,
+}
+
+/// A group as its brokers and clients tell it.
+#[derive(Debug, Default)]
+pub struct GroupView {
+    /// Group name.
+    pub name: String,
+    /// Configuration by broker name; `None` where the broker has none.
+    pub configs: BTreeMap<String, Option<SubscriptionGroupConfig>>,
+    /// Its clients.
+    pub clients: GroupClients,
+    /// Backlog by queue.
+    pub queues: Vec<GroupLag>,
+    /// Messages a second consumed.
+    pub consume_tps: f64,
+    /// Offset ranges by topic and broker, of every topic it has a position in, its retry and dead-letter topics too.
+    /// `None` where the broker does not have the topic.
+    pub topics: BTreeMap<(String, String), Option<TopicStatsTable>>,
+    /// What each client tells about itself, when that was asked for.
+    pub running: Vec<(String, Result<ConsumerRunningInfo, Error>)>,
+    /// Age of the first unread message by topic, broker and queue, where there is a backlog.
+    pub oldest: BTreeMap<(String, String, i32), Duration>,
+    /// Brokers that failed.
+    pub errors: Vec<Error>,
+}
+
+impl GroupView {
+    /// True when nobody knows the group.
+    pub fn is_unknown(&self) -> bool {
+        self.configs.values().all(Option::is_none)
+            && self.queues.is_empty()
+            && self.clients.connections().next().is_none()
+    }
+
+    /// Positions of a broadcasting group are on its clients: the brokers' numbers mean nothing.
+    pub fn is_broadcast(&self) -> bool {
+        self.clients
+            .connections()
+            .any(|(_, c)| c.message_model == MessageModel::Broadcasting)
+    }
+
+    /// Messages of one topic over all brokers.
+    pub fn messages_in(&self, topic: &str) -> Option<i64> {
+        let mut known = self
+            .topics
+            .iter()
+            .filter(|((name, _), _)| name == topic)
+            .filter_map(|(_, stats)| stats.as_ref())
+            .peekable();
+        known.peek()?;
+        Some(known.map(count).sum())
+    }
+
+    /// The clients that hold each queue, as they tell themselves.
+    pub fn owners(&self) -> BTreeMap<(String, String, i32), Vec<String>> {
+        let mut owners: BTreeMap<(String, String, i32), Vec<String>> = BTreeMap::new();
+        for (client, info) in &self.running {
+            let Ok(info) = info else { continue };
+            let held = (info.mq_table.iter())
+                .filter(|(_, state)| !state.droped)
+                .map(|(queue, _)| queue);
+            for queue in held {
+                owners
+                    .entry((queue.topic.clone(), queue.broker_name.clone(), queue.queue_id))
+                    .or_default()
+                    .push(client.clone());
+            }
+        }
+        owners
+    }
+
+    /// What is wrong with the group, worst first.
+    pub fn findings(&self, now_ms: i64) -> Vec<GroupFinding> {
+        let mut found = Vec::new();
+        self.subscriptions(&mut found);
+        self.configurations(&mut found);
+        self.ownership(&mut found);
+        self.client_ids(&mut found);
+        self.backlog(&mut found);
+        self.dead_letters(&mut found, now_ms);
+        self.modes(&mut found);
+        found.sort_by(|a, b| b.gravity.cmp(&a.gravity).then(a.check.cmp(b.check)));
+        found
+    }
+
+    /// GR1: each client's own subscription, not the last one the broker kept.
+    fn subscriptions(&self, found: &mut Vec<GroupFinding>) {
+        let mut by_text: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (client, info) in &self.running {
+            let Ok(info) = info else { continue };
+            let mut parts: Vec<String> = info
+                .subscription_set
+                .iter()
+                .filter(|s| !s.topic.starts_with(RETRY_PREFIX))
+                .map(|s| format!("{} {} {}", s.topic, s.expression_type, s.sub_string))
+                .collect();
+            parts.sort();
+            by_text.entry(parts.join("; ")).or_default().push(client);
+        }
+        if by_text.len() > 1 {
+            let evidence: Vec<String> = by_text
+                .iter()
+                .map(|(text, clients)| format!("{} subscribe to [{text}]", clients.join(", ")))
+                .collect();
+            found.push(GroupFinding {
+                check: "GR1",
+                gravity: Gravity::Error,
+                evidence: evidence.join("; "),
+                why: "Clients of one group share its queues: what one does not subscribe to is skipped when it gets the queue.",
+                next: format!("rmq group clients {}", self.name),
+            });
+        }
+    }
+
+    /// GR2
+    fn configurations(&self, found: &mut Vec<GroupFinding>) {
+        let (with, without): (Vec<_>, Vec<_>) = self.configs.iter().partition(|(_, c)| c.is_some());
+        let names = |list: &[(&String, &Option<SubscriptionGroupConfig>)]| {
+            list.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let online = self.clients.connections().next().is_some();
+        if with.is_empty() && online {
+            found.push(GroupFinding {
+                check: "GR2",
+                gravity: Gravity::Warning,
+                evidence: "it is online without a configuration on any broker".into(),
+                why: "A broker that creates no groups by itself refuses its pulls.",
+                next: format!("rmq group create {}", self.name),
+            });
+        } else if !with.is_empty() && !without.is_empty() {
+            found.push(GroupFinding {
+                check: "GR2",
+                gravity: Gravity::Warning,
+                evidence: format!("configured on {}, not on {}", names(&with), names(&without)),
+                why: "Retries and permissions differ from broker to broker.",
+                next: format!("rmq group get {}", self.name),
+            });
+        }
+    }
+
+    /// GR3
+    fn ownership(&self, found: &mut Vec<GroupFinding>) {
+        let told = self.running.iter().filter(|(_, info)| info.is_ok()).count();
+        let pops = self
+            .clients
+            .connections()
+            .any(|(_, c)| c.consume_type == ConsumeType::Pop)
+            || self
+                .running
+                .iter()
+                .any(|(_, info)| info.as_ref().is_ok_and(|i| !i.mq_pop_table.is_empty()));
+        // Without every client's word nothing can be said of what is owned by nobody.
+        if told == 0 || told < self.running.len() || self.is_broadcast() || pops {
+            return;
+        }
+        let owners = self.owners();
+        let subscribed: BTreeSet<&str> = self
+            .clients
+            .connections()
+            .flat_map(|(_, c)| c.subscription_table.keys().map(String::as_str))
+            .collect();
+        let mut queues = BTreeSet::new();
+        for ((topic, broker), stats) in &self.topics {
+            let Some(stats) = stats else { continue };
+            if subscribed.contains(topic.as_str()) && !topic.starts_with(RETRY_PREFIX) {
+                queues.extend(
+                    stats
+                        .offset_table
+                        .keys()
+                        .map(|q| (topic.clone(), broker.clone(), q.queue_id)),
+                );
+            }
+        }
+        let unowned: Vec<String> = queues
+            .iter()
+            .filter(|queue| !owners.contains_key(*queue))
+            .map(|(topic, broker, queue)| format!("{topic} {broker}/{queue}"))
+            .collect();
+        if !unowned.is_empty() {
+            found.push(GroupFinding {
+                check: "GR3",
+                gravity: Gravity::Error,
+                evidence: format!("no client holds {}", shortened(&unowned)),
+                why: "Messages of these queues are not consumed.",
+                next: format!("rmq group client-info {}", self.name),
+            });
+        }
+        let idle: Vec<&str> = self
+            .running
+            .iter()
+            .filter(|(client, _)| {
+                !owners
+                    .iter()
+                    .any(|((topic, _, _), held)| !topic.starts_with(RETRY_PREFIX) && held.contains(client))
+            })
+            .map(|(client, _)| client.as_str())
+            .collect();
+        if !idle.is_empty() && !queues.is_empty() && queues.len() < told {
+            found.push(GroupFinding {
+                check: "GR3",
+                gravity: Gravity::Warning,
+                evidence: format!("{told} clients for {} queues; idle: {}", queues.len(), idle.join(", ")),
+                why: "A queue has one client at a time: more clients than queues do nothing.",
+                next: format!("rmq group client-info {}", self.name),
+            });
+        }
+    }
+
+    /// GR4
+    fn client_ids(&self, found: &mut Vec<GroupFinding>) {
+        let mut twice: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (_, connection) in self.clients.connections() {
+            let mut by_id: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for client in &connection.connection_set {
+                by_id.entry(&client.client_id).or_default().insert(&client.client_addr);
+            }
+            for (id, addrs) in by_id.into_iter().filter(|(_, addrs)| addrs.len() > 1) {
+                twice.entry(id).or_default().extend(addrs);
+            }
+        }
+        for (id, addrs) in twice {
+            found.push(GroupFinding {
+                check: "GR4",
+                gravity: Gravity::Error,
+                evidence: format!(
+                    "{id} is connected from {}",
+                    addrs.into_iter().collect::<Vec<_>>().join(" and ")
+                ),
+                why: "Two processes with one client id get the same queues: messages are consumed twice, others by nobody.",
+                next: format!("rmq group clients {} -o wide", self.name),
+            });
+        }
+    }
+
+    /// GR5
+    fn backlog(&self, found: &mut Vec<GroupFinding>) {
+        let next = format!("rmq group lag {}", self.name);
+        if self.is_broadcast() {
+            return;
+        }
+        if let Some((queue, age)) = self.oldest.iter().max_by_key(|(_, age)| **age)
+            && *age > LATE
+        {
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Warning,
+                evidence: format!(
+                    "the oldest unread message ({} {}/{}) is {} minutes old",
+                    queue.0,
+                    queue.1,
+                    queue.2,
+                    age.as_secs() / 60
+                ),
+                why: "The group is slower than its producers, or stands still.",
+                next: next.clone(),
+            });
+        }
+        let place = |row: &GroupLag| format!("{} {}/{}", row.topic, row.broker, row.queue);
+        let beyond: Vec<String> = self.queues.iter().filter(|q| q.is_beyond_end()).map(place).collect();
+        if !beyond.is_empty() {
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Warning,
+                evidence: format!("its position is behind the end of {}", shortened(&beyond)),
+                why: "New messages are skipped until the queue has grown that far.",
+                next: next.clone(),
+            });
+        }
+        let mut expired = Vec::new();
+        let mut gone = BTreeSet::new();
+        for row in &self.queues {
+            match self.topics.get(&(row.topic.clone(), row.broker.clone())) {
+                Some(Some(stats)) => {
+                    let min = stats
+                        .offset_table
+                        .iter()
+                        .find(|(queue, _)| queue.queue_id == row.queue)
+                        .map(|(_, range)| range.min_offset);
+                    if let (Some(min), Some(at)) = (min, row.committed)
+                        && at < min
+                    {
+                        expired.push(place(row));
+                    }
+                }
+                Some(None) => {
+                    gone.insert(format!("{} on {}", row.topic, row.broker));
+                }
+                None => {}
+            }
+        }
+        if !expired.is_empty() {
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Warning,
+                evidence: format!("its position is before the first message of {}", shortened(&expired)),
+                why: "Messages were deleted before the group read them.",
+                next: next.clone(),
+            });
+        }
+        if !gone.is_empty() {
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Warning,
+                evidence: format!(
+                    "it has positions in topics that are gone: {}",
+                    shortened(&gone.into_iter().collect::<Vec<_>>())
+                ),
+                why: "A topic of that name, made again, is read from the old position.",
+                next,
+            });
+        }
+    }
+
+    /// GR6
+    fn dead_letters(&self, found: &mut Vec<GroupFinding>, now_ms: i64) {
+        let topic = format!("{DLQ_PREFIX}{}", self.name);
+        let newest = self
+            .topics
+            .iter()
+            .filter(|((name, _), _)| *name == topic)
+            .filter_map(|(_, stats)| stats.as_ref())
+            .flat_map(|stats| stats.offset_table.values())
+            .filter(|range| range.max_offset > range.min_offset)
+            .map(|range| range.last_update_timestamp)
+            .max();
+        if let Some(newest) = newest.filter(|at| *at > 0 && now_ms.saturating_sub(*at) < FRESH_DLQ_MS) {
+            found.push(GroupFinding {
+                check: "GR6",
+                gravity: Gravity::Warning,
+                evidence: format!(
+                    "{topic} grew {} minutes ago to {} messages",
+                    now_ms.saturating_sub(newest) / 60_000,
+                    self.messages_in(&topic).unwrap_or(0)
+                ),
+                why: "These messages failed as often as the group retries; nobody consumes them any more.",
+                next: format!("rmq dlq show {}", self.name),
+            });
+        }
+    }
+
+    /// GR7
+    fn modes(&self, found: &mut Vec<GroupFinding>) {
+        for (property, what) in [
+            ("PROP_CONSUME_TYPE", "consume type"),
+            ("messageModel", "message model"),
+            ("consumeFromWhere", "start position"),
+            ("PROP_CONSUMEORDERLY", "orderly mode"),
+        ] {
+            let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for (client, info) in &self.running {
+                if let Some(value) = info.as_ref().ok().and_then(|i| i.properties.get(property)) {
+                    values.entry(value).or_default().push(client);
+                }
+            }
+            if values.len() > 1 {
+                let evidence: Vec<String> = values
+                    .iter()
+                    .map(|(value, clients)| format!("{value}: {}", clients.join(", ")))
+                    .collect();
+                found.push(GroupFinding {
+                    check: "GR7",
+                    gravity: Gravity::Error,
+                    evidence: format!("the {what} differs: {}", evidence.join("; ")),
+                    why: "Clients that consume differently take each other's queues and positions.",
+                    next: format!("rmq group client-info {}", self.name),
+                });
+            }
+        }
+    }
+}
+
+/// The first few of many.
+fn shortened(all: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match all.len().checked_sub(SHOWN) {
+        Some(more) if more > 0 => format!("{} and {more} more", all[..SHOWN].join(", ")),
+        _ => all.join(", "),
+    }
+}
+
+/// Messages in a topic on one broker.
+pub fn count(stats: &TopicStatsTable) -> i64 {
+    stats
+        .offset_table
+        .values()
+        .map(|range| range.max_offset.saturating_sub(range.min_offset).max(0))
+        .fold(0, i64::saturating_add)
+}
+
+impl Client {
+    /// A group as `brokers` and, with `deep`, its clients and its oldest unread messages tell it.
+    pub async fn group_view(&self, brokers: &[BrokerAt], group: &str, deep: bool) -> GroupView {
+        let deadline = self.deadline();
+        let (configs, clients, lags) = tokio::join!(
+            self.group_configs(brokers, group),
+            self.clients_of_group(brokers, group),
+            self.each(brokers.to_vec(), |broker| async move {
+                let lag = self.group_lag(&broker.server(), group, None, deadline).await;
+                (broker, lag)
+            })
+        );
+        let mut view = GroupView {
+            name: group.to_owned(),
+            ..GroupView::default()
+        };
+        for (broker, config) in configs {
+            match config {
+                Ok(config) => {
+                    view.configs.insert(broker.id.name, config);
+                }
+                Err(e) => view.errors.push(e),
+            }
+        }
+        let mut wanted: BTreeSet<(String, BrokerAt)> = BTreeSet::new();
+        for (broker, lag) in lags {
+            match lag {
+                Ok(BrokerLag { queues, consume_tps }) => {
+                    view.consume_tps += consume_tps;
+                    wanted.extend(queues.iter().map(|q| (q.topic.clone(), broker.clone())));
+                    view.queues.extend(queues);
+                }
+                // A broker that failed is told once.
+                Err(e) if view.errors.is_empty() => view.errors.push(e),
+                Err(_) => {}
+            }
+            for prefix in [RETRY_PREFIX, DLQ_PREFIX] {
+                wanted.insert((format!("{prefix}{group}"), broker.clone()));
+            }
+        }
+        for (broker, connection) in clients.connections() {
+            wanted.extend(connection.subscription_table.keys().map(|t| (t.clone(), broker.clone())));
+        }
+        let stats = self
+            .each(wanted.into_iter().collect(), |(topic, broker)| async move {
+                let stats = self.topic_stats(&broker.server(), &topic, self.deadline()).await;
+                (topic, broker, stats)
+            })
+            .await;
+        for (topic, broker, stats) in stats {
+            match stats {
+                Ok(stats) => {
+                    view.topics.insert((topic, broker.id.name), Some(stats));
+                }
+                Err(e) if e.remote_code() == Some(crate::protocol::codes::TOPIC_NOT_EXIST) => {
+                    view.topics.insert((topic, broker.id.name), None);
+                }
+                Err(e) if view.errors.is_empty() => view.errors.push(e),
+                Err(_) => {}
+            }
+        }
+        if deep {
+            let limit = self.deadline().at_most(Duration::from_secs(2));
+            view.running = self.running_infos(&clients, group, false, limit).await;
+            let oldest = self.oldest_unread(brokers, &view.queues).await;
+            view.oldest = oldest
+                .into_iter()
+                .map(|((topic, broker, queue, _), age)| ((topic, broker, queue), age))
+                .collect();
+        }
+        view.clients = clients;
+        view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::snapshot::BrokerId;
+    use crate::protocol::body::{
+        Connection, ConsumerConnection, ProcessQueueInfo, SubscriptionData, TopicOffset,
+    };
+    use crate::protocol::model::MessageQueue;
+
+    fn queue(id: i32) -> MessageQueue {
+        MessageQueue {
+            topic: "T".into(),
+            broker_name: "a".into(),
+            queue_id: id,
+        }
+    }
+
+    fn running(queues: &[i32], tags: &str, model: &str) -> ConsumerRunningInfo {
+        ConsumerRunningInfo {
+            mq_table: queues.iter().map(|q| (queue(*q), ProcessQueueInfo::default())).collect(),
+            properties: [("messageModel".to_owned(), model.to_owned())].into(),
+            subscription_set: vec![SubscriptionData {
+                topic: "T".into(),
+                sub_string: tags.into(),
+                ..SubscriptionData::default()
+            }],
+            ..ConsumerRunningInfo::default()
+        }
+    }
+
+    /// Two clients that hold the two queues of a topic: nothing is wrong.
+    fn view() -> GroupView {
+        let connection = ConsumerConnection {
+            connection_set: ["c1", "c2"]
+                .map(|id| Connection {
+                    client_id: id.into(),
+                    client_addr: format!("{id}:1"),
+                    ..Connection::default()
+                })
+                .into(),
+            subscription_table: [("T".to_owned(), SubscriptionData::default())].into(),
+            ..ConsumerConnection::default()
+        };
+        let broker = BrokerAt {
+            id: BrokerId {
+                name: "a".into(),
+                ..BrokerId::default()
+            },
+            addr: "127.0.0.1:1".into(),
+        };
+        let range = TopicOffset {
+            max_offset: 10,
+            ..TopicOffset::default()
+        };
+        GroupView {
+            name: "g".into(),
+            configs: [("a".to_owned(), Some(SubscriptionGroupConfig::default()))].into(),
+            clients: GroupClients {
+                by_broker: vec![(broker, Ok(Some(connection)))],
+            },
+            topics: [(
+                ("T".to_owned(), "a".to_owned()),
+                Some(TopicStatsTable {
+                    offset_table: [(queue(0), range), (queue(1), range)].into(),
+                    topic_put_tps: 0.0,
+                }),
+            )]
+            .into(),
+            running: vec![
+                ("c1".into(), Ok(running(&[0], "*", "CLUSTERING"))),
+                ("c2".into(), Ok(running(&[1], "*", "CLUSTERING"))),
+            ],
+            ..GroupView::default()
+        }
+    }
+
+    fn checks(view: &GroupView) -> Vec<&'static str> {
+        view.findings(0).into_iter().map(|f| f.check).collect()
+    }
+
+    #[test]
+    fn a_healthy_group_has_no_finding_and_each_fault_has_its_own() {
+        assert_eq!(checks(&view()), Vec::<&str>::new());
+        let mut v = view();
+        v.running[1].1 = Ok(running(&[1], "TagA", "CLUSTERING"));
+        assert_eq!(checks(&v), ["GR1"]);
+        let mut v = view();
+        v.configs.insert("b".into(), None);
+        assert_eq!(checks(&v), ["GR2"]);
+        let mut v = view();
+        v.running[1].1 = Ok(running(&[], "*", "CLUSTERING"));
+        assert_eq!(checks(&v), ["GR3"]);
+        let mut v = view();
+        if let Ok(Some(connection)) = &mut v.clients.by_broker[0].1 {
+            connection.connection_set[1].client_id = "c1".into();
+        }
+        assert_eq!(checks(&v), ["GR4"]);
+        let mut v = view();
+        v.queues.push(GroupLag {
+            group: "g".into(),
+            topic: "T".into(),
+            broker: "a".into(),
+            queue: 0,
+            max: 10,
+            committed: Some(11),
+            inflight: None,
+            last_consumed_ms: None,
+        });
+        assert_eq!(checks(&v), ["GR5"]);
+        let mut v = view();
+        v.oldest.insert(("T".into(), "a".into(), 0), Duration::from_secs(601));
+        assert_eq!(checks(&v), ["GR5"]);
+        let mut v = view();
+        v.running[1].1 = Ok(running(&[1], "*", "BROADCASTING"));
+        assert_eq!(checks(&v), ["GR7"]);
+    }
+
+    #[test]
+    fn dead_letters_of_the_last_hour_are_told() {
+        let mut v = view();
+        let range = TopicOffset {
+            last_update_timestamp: 1_000_000,
+            max_offset: 3,
+            min_offset: 0,
+        };
+        v.topics.insert(
+            ("%DLQ%g".into(), "a".into()),
+            Some(TopicStatsTable {
+                offset_table: [(queue(0), range)].into(),
+                topic_put_tps: 0.0,
+            }),
+        );
+        assert_eq!(v.findings(1_000_000 + 60_000)[0].check, "GR6");
+        assert!(v.findings(1_000_000 + 3_600_000).is_empty());
+    }
+}
