@@ -11,7 +11,7 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
 use super::watch::{self, Rows, WatchArgs};
-use crate::client::admin::group::is_system;
+use crate::client::admin::group::{KnownGroups, is_system};
 use crate::client::lag::{Backlog, Backlogs, GroupKind, Place, place};
 use crate::client::snapshot::GroupLag;
 use crate::client::{BrokerAt, Which, similar};
@@ -82,13 +82,14 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
             (args.all || !is_system(name)) && (topic.is_none() || !backlog.queues.is_empty())
         });
     }
-    let errors: Vec<Failure> = failed.iter().map(|(_, e)| Failure::from(e)).collect();
+    let mut errors: Vec<Failure> = failed.iter().map(|(_, e)| Failure::from(e)).collect();
     if errors.is_empty() {
+        let known = Known::new();
         for name in &args.groups {
             let nothing = groups
                 .get(name)
                 .is_none_or(|g| g.queues.is_empty() && g.clients.is_empty());
-            if nothing && let Some(failure) = not_found(session, &brokers, name).await {
+            if nothing && let Some(failure) = not_found_in(&known, session, &brokers, name).await {
                 return Err(failure);
             }
         }
@@ -99,11 +100,12 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
         By::Group
     });
     if args.owners || by == By::Client {
-        for (name, backlog) in &mut groups {
-            if !backlog.clients.is_empty() {
+        let online: Vec<_> = groups.iter_mut().filter(|(_, g)| !g.clients.is_empty()).collect();
+        client
+            .each(online, |(name, backlog)| async move {
                 backlog.owners = Some(client.queue_owners(name, &backlog.clients).await);
-            }
-        }
+            })
+            .await;
     }
     for backlog in groups.values_mut() {
         backlog.queues.sort_by(|a, b| {
@@ -113,15 +115,27 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
         });
     }
     // A read for each lagging queue: only where somebody looks at single groups, or asks.
-    let oldest = if !args.groups.is_empty() || by == By::Queue || args.fail_over_time.is_some() {
+    let ages = if !args.groups.is_empty() || by == By::Queue || args.fail_over_time.is_some() {
         let rows = groups
             .values()
             .filter(|backlog| !backlog.is_broadcast())
             .flat_map(|backlog| &backlog.queues);
         client.oldest_unread(&brokers, rows).await
     } else {
-        Oldest::new()
+        BTreeMap::new()
     };
+    let answered = errors.len() < brokers.len();
+    let mut oldest = Oldest::new();
+    for (place, age) in ages {
+        match age {
+            Ok(age) => {
+                oldest.insert(place, age);
+            }
+            // A check that cannot see is no check that passed.
+            Err(why) if args.fail_over_time.is_some() => errors.push(unknown_age(&place, &why)),
+            Err(_) => {}
+        }
+    }
     let mut listing = match by {
         By::Queue => by_queue(&groups, &oldest, args),
         By::Topic => summed(&groups, &oldest, "topic", &|_, row| Some(row.topic.clone())),
@@ -131,7 +145,6 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
     };
     summarize(session, args, &groups, &oldest, &errors, &mut listing);
     listing.errors = errors;
-    let answered = listing.errors.len() < brokers.len();
     if answered && let Some(failure) = over(args, &groups, &oldest) {
         // The rows are the evidence: they go out before the verdict.
         session.printer.print(listing)?;
@@ -141,6 +154,14 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
         listing,
         some_answered: answered,
     })
+}
+
+/// The row for an age that a limit was set for, and that nobody could tell.
+fn unknown_age((topic, broker, queue, offset): &Place, why: &str) -> Failure {
+    Failure::new(
+        exit::PARTIAL,
+        format!("{topic} {broker}/{queue}: the age of the unread message at {offset} is unknown: {why}"),
+    )
 }
 
 /// Who reads a queue: nobody is unknown, a client that did not answer may be the one.
@@ -367,9 +388,22 @@ fn over(args: &LagArgs, groups: &BTreeMap<String, Backlog>, oldest: &Oldest) -> 
     (!late.is_empty()).then(|| Failure::new(exit::ERRORS, late.join("; ")))
 }
 
+/// The brokers' groups, asked for once where many groups are looked up.
+pub type Known = tokio::sync::OnceCell<KnownGroups>;
+
 /// The failure for a group that no broker knows; `None` when one does.
 pub async fn not_found(session: &Session, brokers: &[BrokerAt], group: &str) -> Option<Failure> {
-    let known = session.client.known_groups(brokers).await;
+    not_found_in(&Known::new(), session, brokers, group).await
+}
+
+/// The same for one of many groups.
+pub async fn not_found_in(
+    known: &Known,
+    session: &Session,
+    brokers: &[BrokerAt],
+    group: &str,
+) -> Option<Failure> {
+    let known = known.get_or_init(|| session.client.known_groups(brokers)).await;
     if known.groups.contains_key(group) || !known.failed.is_empty() {
         return None;
     }

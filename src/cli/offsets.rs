@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::exit::{self, Failure};
+use super::lag::Known;
 use super::output::{Cell, Listing, col, wide};
-use super::reset::{self, Batch, queue_offset, read_file};
+use super::reset::{self, Batch, MovingArgs, queue_offset, read_file};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use super::time;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::positions::Goal;
 use crate::client::saved_offsets::{Chosen, SavedOffset, SavedOffsets};
@@ -55,9 +54,8 @@ pub struct SetArgs {
     /// Topic of the queues
     #[arg(short, long, value_name = "NAME")]
     topic: String,
-    /// How long the committed offsets of a group with clients are watched afterwards
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
+    #[command(flatten)]
+    moving: MovingArgs,
     #[command(flatten)]
     scope: ScopeArgs,
 }
@@ -65,7 +63,7 @@ pub struct SetArgs {
 /// `rmq offset export`
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Group names; without one, every group
+    /// Group names; without one, every group but the brokers' own
     groups: Vec<String>,
     /// Only this topic
     #[arg(short, long, value_name = "NAME")]
@@ -94,9 +92,8 @@ pub struct ImportArgs {
     /// Go by store times, for another cluster or other queues: nothing after them is skipped
     #[arg(long)]
     by_time: bool,
-    /// How long the committed offsets of a group with clients are watched afterwards
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
+    #[command(flatten)]
+    moving: MovingArgs,
     #[command(flatten)]
     scope: ScopeArgs,
 }
@@ -201,9 +198,10 @@ async fn set(session: &Session, args: SetArgs) -> Result<(), Failure> {
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
     let goal = Goal::Exact(args.queues.into_iter().collect());
-    let batch = reset::batch(session, &brokers, &args.group, &args.topic, goal).await?;
+    let known = Known::new();
+    let batch = reset::batch(session, &known, &brokers, &args.group, &args.topic, goal).await?;
     let action = format!("set offsets of {} in {}", args.group, args.topic);
-    reset::carry_out(session, action, &brokers, vec![batch], args.verify_wait).await
+    reset::carry_out(session, action, &brokers, vec![batch], &args.moving).await
 }
 
 async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
@@ -261,19 +259,32 @@ async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
     let file = chosen_part(&args.file, &chosen)?;
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let mut batches: Vec<Batch> = Vec::new();
-    for ((group, topic), offsets) in file.by_topic() {
-        let goal = if args.by_time {
-            by_time(session, &brokers, &file, &group, &topic).await?
-        } else {
-            present(session, &brokers, &group, &topic, offsets).await?
-        };
-        if !goal.is_empty() {
-            batches.push(reset::batch(session, &brokers, &group, &topic, Goal::Exact(goal)).await?);
-        }
+    if args.by_time {
+        refuse_untimed(&file, &args.file)?;
     }
+    let (known, found) = (Known::new(), file.by_topic().into_iter().collect());
+    let batches = session
+        .client
+        .each(found, |((group, topic), offsets)| {
+            let (known, brokers, file, by_times) = (&known, &brokers, &file, args.by_time);
+            async move {
+                let goal = if by_times {
+                    by_time(session, brokers, file, &group, &topic, offsets).await?
+                } else {
+                    present(session, brokers, &group, &topic, offsets).await?
+                };
+                if goal.is_empty() {
+                    return Ok(None);
+                }
+                let batch = reset::batch(session, known, brokers, &group, &topic, Goal::Exact(goal)).await?;
+                Ok::<_, Failure>(Some(batch))
+            }
+        })
+        .await;
+    let batches: Vec<Option<Batch>> = batches.into_iter().collect::<Result<_, Failure>>()?;
+    let batches = batches.into_iter().flatten().collect();
     let action = format!("import offsets of {}", args.file.display());
-    reset::carry_out(session, action, &brokers, batches, args.verify_wait).await
+    reset::carry_out(session, action, &brokers, batches, &args.moving).await
 }
 
 type Offsets = BTreeMap<(String, i32), i64>;
@@ -308,6 +319,28 @@ async fn present(
     Ok(goal)
 }
 
+/// A file is used by its times only when every entry has one: without it a backlog would be skipped.
+fn refuse_untimed(file: &SavedOffsets, path: &std::path::Path) -> Result<(), Failure> {
+    let mut untimed = file.offsets.iter().filter(|o| o.is_untimed());
+    let Some(first) = untimed.next() else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        exit::PRECONDITION,
+        format!(
+            "{} has {} entries without a store time, the first is {} in {} {}/{}; nothing was changed",
+            path.display(),
+            untimed.count() + 1,
+            first.group,
+            first.topic,
+            first.broker,
+            first.queue
+        ),
+    )
+    .because("Its topic was gone, it was exported with --no-times, or by a version that did not tell.")
+    .hint("--group and --topic leave entries out, or export again without --no-times"))
+}
+
 /// The offsets of a file's times in the queues that there are.
 async fn by_time(
     session: &Session,
@@ -315,20 +348,33 @@ async fn by_time(
     file: &SavedOffsets,
     group: &str,
     topic: &str,
+    mut offsets: Offsets,
 ) -> Result<Offsets, Failure> {
     let client = &session.client;
-    let mut goal = Offsets::new();
-    for at in client.positions(brokers, group, topic).await? {
-        let place = (at.broker.id.name.clone(), at.queue);
-        let Some(time) = file.time_of(group, topic, &place.0, place.1) else {
-            continue;
-        };
-        let moves = client.moves(std::slice::from_ref(&at), &Goal::Time(time)).await?;
-        if let Some(one) = moves.first() {
-            goal.insert(place, one.target);
-        }
+    let positions = client.positions(brokers, group, topic).await?;
+    for at in &positions {
+        offsets.remove(&(at.broker.id.name.clone(), at.queue));
     }
-    Ok(goal)
+    if positions.is_empty() {
+        session.warn(&format!("{topic} is not here; {group} is left out in it"));
+    } else if !offsets.is_empty() {
+        session.warn(&format!(
+            "{topic} has {} queues of the file not here; {group} goes on in those that there are",
+            offsets.len()
+        ));
+    }
+    let found = client
+        .each(positions, |at| async move {
+            let place = (at.broker.id.name.clone(), at.queue);
+            let Some(time) = file.time_of(group, topic, &place.0, place.1) else {
+                return Ok(None);
+            };
+            let moves = client.moves(std::slice::from_ref(&at), &Goal::Time(time)).await?;
+            Ok::<_, Failure>(moves.first().map(|one| (place, one.target)))
+        })
+        .await;
+    let found: Vec<Option<_>> = found.into_iter().collect::<Result<_, Failure>>()?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 type Place = (String, String, String, i32);

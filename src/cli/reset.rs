@@ -10,12 +10,16 @@ use clap::{ArgGroup, Args};
 
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
+use super::lag::Known;
 use super::output::{Cell, Listing, col, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::{quoted, time};
+use crate::client::admin::group::is_system;
 use crate::client::lag::GroupKind;
-use crate::client::positions::{Audience, Goal, GoalError, Method, Move, MoveError, Seen, judge, method};
+use crate::client::positions::{
+    Audience, Goal, GoalError, Method, Move, MoveError, Seen, judge, method, went_back,
+};
 use crate::client::saved_offsets::{Chosen, SavedOffsets};
 use crate::client::{BrokerAt, Error, Which};
 use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, version_name};
@@ -24,6 +28,17 @@ use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, v
 const FIRST_EPOCH: i64 = 1_000_000_000;
 /// Pause between two read-backs.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How positions are moved.
+#[derive(Debug, Clone, Args)]
+pub struct MovingArgs {
+    /// How long the committed offsets of a group with clients are watched afterwards
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
+    verify_wait: Duration,
+    /// Move groups of the brokers' own as well: they keep the books of timers, transactions and the like
+    #[arg(long)]
+    force_system: bool,
+}
 
 /// `rmq group reset`
 #[derive(Debug, Clone, Args)]
@@ -52,9 +67,8 @@ pub struct ResetArgs {
     /// Do it; without this flag the result is only shown
     #[arg(long)]
     execute: bool,
-    /// How long the committed offsets of a group with clients are watched afterwards
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
+    #[command(flatten)]
+    moving: MovingArgs,
     #[command(flatten)]
     scope: ScopeArgs,
 }
@@ -70,9 +84,8 @@ pub struct SkipArgs {
     /// Do it; without this flag the result is only shown
     #[arg(long)]
     execute: bool,
-    /// How long the committed offsets of a group with clients are watched afterwards
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
+    #[command(flatten)]
+    moving: MovingArgs,
     #[command(flatten)]
     scope: ScopeArgs,
 }
@@ -87,9 +100,8 @@ pub struct CloneArgs {
     /// Only this topic [default: every topic of the source but its retry topic]
     #[arg(short, long, value_name = "NAME")]
     topic: Option<String>,
-    /// How long the committed offsets of a group with clients are watched afterwards
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
+    #[command(flatten)]
+    moving: MovingArgs,
     #[command(flatten)]
     scope: ScopeArgs,
 }
@@ -193,7 +205,7 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
         topic: &args.topic,
         goal,
         execute: args.execute,
-        verify_wait: args.verify_wait,
+        moving: args.moving,
     };
     wish.grant(session, &args.scope).await
 }
@@ -207,7 +219,7 @@ pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
         topic: &args.topic,
         goal: Goal::Latest,
         execute: args.execute,
-        verify_wait: args.verify_wait,
+        moving: args.moving,
     };
     wish.grant(session, &args.scope).await
 }
@@ -219,19 +231,20 @@ struct Wish<'a> {
     topic: &'a str,
     goal: Goal,
     execute: bool,
-    verify_wait: Duration,
+    moving: MovingArgs,
 }
 
 impl Wish<'_> {
     async fn grant(self, session: &Session, scope: &ScopeArgs) -> Result<(), Failure> {
         let brokers = scope.brokers(session, Which::MastersToWrite).await?;
         session.warn_of_dead_name_servers();
-        let batch = batch(session, &brokers, self.group, self.topic, self.goal).await?;
+        let known = Known::new();
+        let batch = batch(session, &known, &brokers, self.group, self.topic, self.goal).await?;
         if !self.execute {
             preview(session, &batch)?;
             return Ok(());
         }
-        carry_out(session, self.action, &brokers, vec![batch], self.verify_wait).await
+        carry_out(session, self.action, &brokers, vec![batch], &self.moving).await
     }
 }
 
@@ -247,6 +260,7 @@ pub struct Batch {
 /// Plans the moves of one group and topic.
 pub async fn batch(
     session: &Session,
+    known: &Known,
     brokers: &[BrokerAt],
     group: &str,
     topic: &str,
@@ -266,7 +280,7 @@ pub async fn batch(
         return Err(super::topic::not_found(session, topic, searched).await);
     }
     if positions.iter().all(|at| at.current.is_none())
-        && let Some(failure) = super::lag::not_found(session, brokers, group).await
+        && let Some(failure) = super::lag::not_found_in(known, session, brokers, group).await
     {
         return Err(failure);
     }
@@ -380,6 +394,7 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
         topic: args.topic.clone(),
     };
     let saved = client.saved_offsets(&brokers, &chosen, false).await?;
+    let known = Known::new();
     let mut batches = Vec::new();
     for ((_, topic), offsets) in saved.by_topic() {
         if args.topic.is_none() && topic.starts_with(RETRY_PREFIX) {
@@ -394,7 +409,7 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
         });
         let goal = Goal::Exact(fitting.collect());
         if !positions.is_empty() {
-            batches.push(batch(session, &brokers, &args.target, &topic, goal).await?);
+            batches.push(batch(session, &known, &brokers, &args.target, &topic, goal).await?);
         }
     }
     if batches.is_empty() {
@@ -405,20 +420,28 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
         .hint(format!("rmq offset get {}", args.source)));
     }
     let action = format!("clone offsets of {} to {}", args.source, args.target);
-    carry_out(session, action, &brokers, batches, args.verify_wait).await
+    carry_out(session, action, &brokers, batches, &args.moving).await
 }
 
-/// Writes what the groups have now below the state directory; the file.
-async fn backup(
-    session: &Session,
-    brokers: &[BrokerAt],
-    groups: &BTreeSet<String>,
-) -> Result<PathBuf, Failure> {
+/// Writes what is about to be moved, as it is now, below the state directory; the file.
+async fn backup(session: &Session, brokers: &[BrokerAt], moves: &[&Move]) -> Result<PathBuf, Failure> {
+    let groups: BTreeSet<String> = moves.iter().map(|m| m.at.group.clone()).collect();
     let chosen = Chosen {
         groups: groups.clone(),
         topic: None,
     };
-    let saved = session.client.saved_offsets(brokers, &chosen, true).await?;
+    let mut saved = session.client.saved_offsets(brokers, &chosen, false).await?;
+    let places: BTreeSet<(&str, &str, &str, i32)> = moves
+        .iter()
+        .map(|m| {
+            let at = &m.at;
+            (&*at.group, &*at.topic, &*at.broker.id.name, at.queue)
+        })
+        .collect();
+    // What is not moved is not moved back either.
+    saved
+        .offsets
+        .retain(|o| places.contains(&(&*o.group, &*o.topic, &*o.broker, o.queue)));
     let unsaved = |why: String| {
         Failure::new(
             exit::PRECONDITION,
@@ -433,9 +456,7 @@ async fn backup(
         _ => format!("{}-groups", groups.len()),
     };
     let path = dir.join(format!("{name}-{}.json", saved.taken_at_ms));
-    std::fs::create_dir_all(&dir)
-        .and_then(|()| std::fs::write(&path, saved.text()))
-        .map_err(|e| unsaved(format!("{}: {e}", path.display())))?;
+    crate::replace::replace(&path, saved.text().as_bytes()).map_err(|e| unsaved(e.to_string()))?;
     Ok(path)
 }
 
@@ -445,10 +466,17 @@ pub async fn carry_out(
     action: String,
     brokers: &[BrokerAt],
     batches: Vec<Batch>,
-    wait: Duration,
+    moving: &MovingArgs,
 ) -> Result<(), Failure> {
     let groups: BTreeSet<String> = batches.iter().map(|b| b.group.clone()).collect();
-    let topics: BTreeSet<&str> = batches.iter().map(|b| b.topic.as_str()).collect();
+    if let Some(own) = groups.iter().find(|g| is_system(g) && !moving.force_system) {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!("{own} is a group of the brokers' own; nothing was changed"),
+        )
+        .because("Where it stands decides what timers, transactions and retries do next.")
+        .hint("--force-system, when you mean it"));
+    }
     let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
     clusters.dedup();
     let mut plan = Plan {
@@ -512,21 +540,93 @@ pub async fn carry_out(
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    let path = backup(session, brokers, &groups).await?;
+    let all: Vec<&Move> = jobs.iter().flat_map(|(_, _, moves)| moves).copied().collect();
+    let path = backup(session, brokers, &all).await?;
+    session.progress(&format!("the present offsets are in {}", path.display()));
+    let undo = undo_line(session, &plan, &path);
+    for line in undo_limits(&jobs) {
+        session.warn(&line);
+    }
+    let client = &session.client;
+    // All are sent, then all are watched together.
+    let results = client
+        .each(jobs.iter().collect(), |(_, method, moves)| async move {
+            client.carry_out_moves(moves, *method).await
+        })
+        .await;
+    let mut sent = Vec::new();
+    for ((batch, method, moves), results) in jobs.iter().zip(results) {
+        let watched = *method != Method::Server && !batch.audience.clients.is_empty();
+        sent.extend(moves.iter().zip(results).map(|(one, result)| Sent {
+            one,
+            method: *method,
+            watched,
+            back: false,
+            outcome: match result {
+                Ok(()) => Outcome::Unproven("not read back yet".into()),
+                Err(e) => Outcome::Failed(Failure::from(&*e)),
+            },
+        }));
+    }
+    verify(session, &mut sent, moving.verify_wait).await;
+    let outcomes = sent.into_iter().map(|s| s.outcome).collect();
+    let undo = all.iter().any(|m| m.at.current.is_some()).then_some(undo);
+    change::report(session, &plan, outcomes, undo)
+}
+
+/// The command that brings back what is in a backup, for the same servers.
+fn undo_line(session: &Session, plan: &Plan, path: &std::path::Path) -> String {
     let mut undo = format!("rmq offset import {}", quoted(&path.to_string_lossy()));
-    if topics.len() == 1 {
-        undo.push_str(&format!(
-            " --topic {}",
-            quoted(topics.first().copied().unwrap_or_default())
-        ));
+    if let Some(context) = &session.context {
+        undo.push_str(&format!(" --context {}", quoted(context)));
     }
-    undo.push_str(&format!(" --yes={}", quoted(&plan.object)));
-    let mut outcomes = Vec::new();
-    for (batch, method, moves) in &jobs {
-        let results = session.client.carry_out_moves(moves, *method).await;
-        outcomes.extend(verified(session, batch, *method, moves, results, wait).await);
+    undo.push_str(&format!(" -n {}", quoted(&session.name_servers.join(";"))));
+    if !plan.cluster.is_empty() && !plan.cluster.contains(',') {
+        undo.push_str(&format!(" --cluster {}", quoted(&plan.cluster)));
     }
-    change::report(session, &plan, outcomes, Some(undo))
+    if plan
+        .steps
+        .iter()
+        .any(|step| is_system(step.field.split(' ').next().unwrap_or_default()))
+    {
+        undo.push_str(" --force-system");
+    }
+    // A protected context wants the cluster's name.
+    let answer = if session.protected {
+        &plan.cluster
+    } else {
+        &plan.object
+    };
+    undo.push_str(&format!(" --yes={}", quoted(answer)));
+    undo
+}
+
+/// What the undo line does not bring back, and what it needs.
+fn undo_limits(jobs: &[(&Batch, Method, Vec<&Move>)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (batch, method, moves) in jobs {
+        let new: Vec<String> = moves
+            .iter()
+            .filter(|m| m.at.current.is_none())
+            .map(|m| m.at.place())
+            .collect();
+        if !new.is_empty() {
+            lines.push(format!(
+                "{} had no position in {} {}, which cannot be undone: it keeps the new one",
+                batch.group,
+                batch.topic,
+                new.join(", ")
+            ));
+        }
+        if *method != Method::Server && !batch.audience.clients.is_empty() {
+            lines.push(format!(
+                "stop group {} before the undo of {}: it commits single offsets, which running clients commit over",
+                batch.group, batch.topic
+            ));
+        }
+    }
+    lines.dedup();
+    lines
 }
 
 /// Whether each broker keeps resets.
@@ -575,56 +675,64 @@ fn warnings(batch: &Batch, broker: &BrokerAt, method: Method) -> Vec<String> {
         .collect()
 }
 
-/// Reads the moved positions back, for a while where running clients could undo the move.
-async fn verified(
-    session: &Session,
-    batch: &Batch,
+/// A move that was sent.
+struct Sent<'a> {
+    one: &'a Move,
     method: Method,
-    moves: &[&Move],
-    results: Vec<Result<(), Error>>,
-    wait: Duration,
-) -> Vec<Outcome> {
+    /// Running clients could undo it.
+    watched: bool,
+    /// Some look saw the group between the target and its old position.
+    back: bool,
+    outcome: Outcome,
+}
+
+/// Reads the moved positions back, for a while where running clients could undo the move.
+async fn verify(session: &Session, sent: &mut [Sent<'_>], wait: Duration) {
     let client = &session.client;
     let started = tokio::time::Instant::now();
-    let watch = method != Method::Server && !batch.audience.clients.is_empty();
-    let failed: Vec<Option<Failure>> = results
-        .into_iter()
-        .map(|r| r.err().map(|e| Failure::from(&e)))
-        .collect();
     loop {
-        let mut outcomes = Vec::new();
-        for (one, failure) in moves.iter().zip(&failed) {
-            if let Some(failure) = failure {
-                outcomes.push(Outcome::Failed(failure.clone()));
-                continue;
-            }
-            let at = &one.at;
-            let seen = client
-                .committed(
-                    &at.broker.server(),
-                    &at.group,
-                    &at.topic,
-                    at.queue,
-                    client.deadline(),
-                )
-                .await;
-            outcomes.push(match seen {
-                Ok(seen) => match judge(one, method, seen) {
-                    Seen::Good => Outcome::Done,
-                    Seen::Other(at) if watch => Outcome::Unproven(format!(
-                        "committed offset is {at}: a running client committed its old position again; stop the group and repeat"
-                    )),
-                    Seen::Other(at) => Outcome::Unproven(format!("committed offset reads back {at}")),
-                },
-                Err(e) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
-            });
+        let open: Vec<&mut Sent<'_>> = sent
+            .iter_mut()
+            .filter(|s| !matches!(s.outcome, Outcome::Failed(_)))
+            .collect();
+        if open.is_empty() {
+            return;
         }
-        let good = outcomes
-            .iter()
-            .all(|o| matches!(o, Outcome::Done | Outcome::Failed(_)));
-        let over = started.elapsed() >= wait;
-        if over || (good && !watch) || failed.iter().all(Option::is_some) {
-            return outcomes;
+        client
+            .each(open, |sent| async move {
+                let at = &sent.one.at;
+                let seen = client
+                    .committed(
+                        &at.broker.server(),
+                        &at.group,
+                        &at.topic,
+                        at.queue,
+                        client.deadline(),
+                    )
+                    .await;
+                sent.outcome = match seen {
+                    Ok(seen) => {
+                        sent.back |= went_back(sent.one, seen);
+                        match judge(sent.one, sent.method, seen, sent.back) {
+                            Seen::Good => Outcome::Done,
+                            Seen::Other(at) if sent.watched => Outcome::Unproven(format!(
+                                "committed offset is {at}, and the group was not seen at its new position: \
+                                 a running client may not have gone there; stop the group and repeat"
+                            )),
+                            Seen::Other(at) => Outcome::Unproven(format!("committed offset reads back {at}")),
+                        }
+                    }
+                    Err(e) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
+                };
+            })
+            .await;
+        let settled = sent.iter().all(|s| match s.outcome {
+            Outcome::Failed(_) => true,
+            Outcome::Done => !s.watched,
+            _ => false,
+        });
+        if settled || started.elapsed() >= wait {
+            return;
         }
         tokio::time::sleep(LOOK.min(wait.saturating_sub(started.elapsed()))).await;
     }

@@ -178,14 +178,13 @@ impl Client {
         topic: Option<&str>,
         brokers: &[BrokerAt],
     ) -> Backlogs {
-        let deadline = self.deadline();
         let targets: Vec<(String, BrokerAt)> = groups
             .iter()
             .flat_map(|group| brokers.iter().map(move |b| (group.clone(), b.clone())))
             .collect();
         let answers = self
             .each(targets, |(group, broker)| async move {
-                let server = broker.server();
+                let (server, deadline) = (broker.server(), self.deadline());
                 let (lag, clients) = tokio::join!(
                     self.group_lag(&server, &group, topic, deadline),
                     self.group_clients(&server, &group, deadline)
@@ -276,10 +275,10 @@ impl Client {
 
     /// Who reads which queue of a group: one question a client, through the broker that it is connected to.
     pub async fn queue_owners(&self, group: &str, clients: &BTreeMap<String, Server>) -> Owners {
-        let limit = Deadline::after(self.timeout().min(CLIENT_LIMIT));
         let targets: Vec<(&String, &Server)> = clients.iter().collect();
         let answers = self
             .each(targets, |(client, broker)| async move {
+                let limit = Deadline::after(self.timeout().min(CLIENT_LIMIT));
                 (client, self.running_info(broker, group, client, limit).await)
             })
             .await;
@@ -327,12 +326,12 @@ impl Client {
     }
 
     /// Age of the first unread message of each lagging queue in `rows`: reads of one message that leave no trace.
+    /// Where it stays unknown, why.
     pub async fn oldest_unread<'a>(
         &self,
         brokers: &[BrokerAt],
         rows: impl IntoIterator<Item = &'a GroupLag>,
-    ) -> BTreeMap<Place, Duration> {
-        let deadline = self.deadline();
+    ) -> BTreeMap<Place, Result<Duration, String>> {
         let places: BTreeSet<Place> = rows
             .into_iter()
             .filter(|row| row.lag().is_some_and(|lag| lag > 0))
@@ -340,19 +339,32 @@ impl Client {
             .collect();
         let ages = self
             .each(places.into_iter().collect(), |place| async move {
-                let (topic, name, queue, offset) = &place;
-                let broker = brokers.iter().find(|b| b.id.name == *name)?.server();
-                let first = self
-                    .first_stored(&broker, topic, *queue, *offset, deadline)
-                    .await?;
-                let age = u64::try_from(now_ms().saturating_sub(first)).unwrap_or(0);
-                Some((place, Duration::from_millis(age)))
+                let age = self.age_at(brokers, &place).await;
+                (place, age)
             })
             .await;
-        ages.into_iter().flatten().collect()
+        ages.into_iter().collect()
     }
 
-    /// Store time (epoch ms) of the first message of a queue at or behind `offset` that is still there.
+    async fn age_at(&self, brokers: &[BrokerAt], place: &Place) -> Result<Duration, String> {
+        let (topic, name, queue, offset) = place;
+        let broker = brokers
+            .iter()
+            .find(|b| b.id.name == *name)
+            .ok_or("its broker was not asked")?
+            .server();
+        // A request's own limit: there may be thousands of queues.
+        let first = self
+            .first_stored(&broker, topic, *queue, *offset, self.deadline())
+            .await
+            .map_err(|e| e.reason())?
+            .ok_or("there is no message at its position")?;
+        let age = u64::try_from(now_ms().saturating_sub(first)).unwrap_or(0);
+        Ok(Duration::from_millis(age))
+    }
+
+    /// Store time (epoch ms) of the first message of a queue at or behind `offset` that is still there; `None` when
+    /// none is.
     pub async fn first_stored(
         &self,
         broker: &Server,
@@ -360,7 +372,7 @@ impl Client {
         queue: i32,
         offset: i64,
         deadline: Deadline,
-    ) -> Option<i64> {
+    ) -> Result<Option<i64>, Error> {
         let mut offset = offset;
         // The second look begins where the first one was sent on to.
         for _ in 0..2 {
@@ -372,16 +384,16 @@ impl Client {
                 tags: "*",
                 hold: None,
             };
-            let pulled = self.pull(broker, &pull, deadline).await.ok()?;
+            let pulled = self.pull(broker, &pull, deadline).await?;
             if let Some(message) = pulled.messages.first() {
-                return Some(message.stored_ms);
+                return Ok(Some(message.stored_ms));
             }
             if pulled.next <= offset {
-                return None;
+                return Ok(None);
             }
             offset = pulled.next;
         }
-        None
+        Ok(None)
     }
 }
 

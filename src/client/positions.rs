@@ -4,6 +4,7 @@
 //! [`Method`]. Nothing outside a queue's range is ever sent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::admin::cluster::BrokerAt;
 use super::admin::message::QueueAt;
@@ -226,10 +227,9 @@ impl Client {
         group: &str,
         topic: &str,
     ) -> Result<Vec<Position>, Error> {
-        let deadline = self.deadline();
         let ranges = self
             .each(brokers.to_vec(), |broker| async move {
-                let server = broker.server();
+                let (server, deadline) = (broker.server(), self.deadline());
                 let Some((config, _)) = self.topic_config(&broker, topic, deadline).await? else {
                     return Ok(Vec::new());
                 };
@@ -257,7 +257,8 @@ impl Client {
             .each(
                 ranges.into_iter().flatten().collect(),
                 |at: Position| async move {
-                    let server = at.broker.server();
+                    // A limit of its own: there may be thousands of queues.
+                    let (server, deadline) = (at.broker.server(), self.deadline());
                     let current = self.committed(&server, group, topic, at.queue, deadline).await?;
                     Ok::<_, Error>(Position { current, ..at })
                 },
@@ -302,9 +303,9 @@ impl Client {
                 }
             }
         }
-        let deadline = self.deadline();
         let found = self
             .each(positions.to_vec(), |at| async move {
+                let deadline = self.deadline();
                 let Some(mut target) = fixed(goal, &at)? else {
                     return Ok(None);
                 };
@@ -317,8 +318,10 @@ impl Client {
                     target = offset.clamp(at.min, at.max);
                 }
                 let target_ms = if target < at.max {
+                    // Only shown: a place that cannot be read is no reason not to go there.
                     self.first_stored(&queue.broker, &at.topic, at.queue, target, deadline)
                         .await
+                        .unwrap_or(None)
                 } else {
                     None
                 };
@@ -335,10 +338,9 @@ impl Client {
 
     /// Who consumes with a group, asked at every broker: a client behind one broker is unknown to the others.
     pub async fn audience(&self, brokers: &[BrokerAt], group: &str) -> Result<Audience, Error> {
-        let deadline = self.deadline();
         let answers = self
             .each(brokers.to_vec(), |broker| async move {
-                self.group_clients(&broker.server(), group, deadline).await
+                self.group_clients(&broker.server(), group, self.deadline()).await
             })
             .await;
         let mut audience = Audience::default();
@@ -363,9 +365,9 @@ impl Client {
         }
     }
 
-    /// Carries out moves of one group and topic on one broker; one result a move.
-    pub async fn carry_out_moves(&self, moves: &[&Move], method: Method) -> Vec<Result<(), Error>> {
-        let deadline = self.deadline();
+    /// Carries out moves of one group and topic on one broker; one result a move. Where one request moves them all,
+    /// its failure is that of each.
+    pub async fn carry_out_moves(&self, moves: &[&Move], method: Method) -> Vec<Result<(), Arc<Error>>> {
         if let Method::Push { timestamp } = method {
             let Some(first) = moves.first() else {
                 return Vec::new();
@@ -377,18 +379,16 @@ impl Client {
                 is_force: true,
                 ..InvokeBrokerToResetOffset::default()
             };
-            let mut results = vec![
-                self.call(&first.at.broker.server(), &header, (), deadline)
-                    .await
-                    .map(drop),
-            ];
-            // One request moved them all; a failure is told with the first.
-            results.extend(moves.iter().skip(1).map(|_| Ok(())));
-            return results;
+            let done = self
+                .call(&first.at.broker.server(), &header, (), self.deadline())
+                .await
+                .map(drop)
+                .map_err(Arc::new);
+            return vec![done; moves.len()];
         }
         self.each(moves.to_vec(), |one| async move {
-            let (at, server) = (&one.at, one.at.broker.server());
-            if method == Method::Server {
+            let (at, server, deadline) = (&one.at, one.at.broker.server(), self.deadline());
+            let done = if method == Method::Server {
                 let header = InvokeBrokerToResetOffset {
                     topic: at.topic.clone(),
                     group: at.group.clone(),
@@ -407,7 +407,8 @@ impl Client {
                     bname: None,
                 };
                 self.call(&server, &header, (), deadline).await.map(drop)
-            }
+            };
+            done.map_err(Arc::new)
         })
         .await
     }
@@ -433,17 +434,30 @@ pub enum Seen {
     Other(i64),
 }
 
-/// Judges a read-back. A group that consumes moves on from the target; where the broker keeps the reset, nothing
-/// else can have happened. Otherwise exactly the old position means that a client committed it again.
-pub fn judge(one: &Move, method: Method, seen: Option<i64>) -> Seen {
-    match seen {
-        Some(at) if at == one.target => Seen::Good,
-        Some(at) if at > one.target && method != Method::Commit => {
-            let back = one.at.current == Some(at) && method != Method::Server && at != one.at.max;
-            if back { Seen::Other(at) } else { Seen::Good }
-        }
-        Some(at) if at > one.target && Some(at) != one.at.current => Seen::Good,
-        other => Seen::Other(other.unwrap_or(-1)),
+/// True when a read-back lies between the target and the position before: the group went back there.
+pub fn went_back(one: &Move, seen: Option<i64>) -> bool {
+    seen.is_some_and(|at| at >= one.target && one.at.current.is_some_and(|before| at < before))
+}
+
+/// Judges a read-back. A group that consumes moves on from the target, and where the broker keeps the reset nothing
+/// else can have happened. Elsewhere a group that was to go back and stands at its old position or behind it may
+/// never have listened: that it did is only known when some look saw it in between (`back`). After a commit not even
+/// that: the commit itself shows there, until a running client commits over it.
+pub fn judge(one: &Move, method: Method, seen: Option<i64>, back: bool) -> Seen {
+    let Some(at) = seen else { return Seen::Other(-1) };
+    let backward = one.at.current.is_some_and(|before| before > one.target);
+    if at == one.target || went_back(one, seen) {
+        return Seen::Good;
+    }
+    let proven = match method {
+        Method::Server => true,
+        Method::Push { .. } => !backward || back,
+        Method::Commit => !backward,
+    };
+    if at > one.target && proven {
+        Seen::Good
+    } else {
+        Seen::Other(at)
     }
 }
 
@@ -537,17 +551,27 @@ mod tests {
     #[test]
     fn an_old_position_that_comes_back_is_seen() {
         let back = to(Some(50), 20);
-        assert_eq!(judge(&back, Method::Commit, Some(20)), Seen::Good);
-        assert_eq!(judge(&back, Method::Commit, Some(50)), Seen::Other(50));
-        assert_eq!(judge(&back, Method::Commit, Some(33)), Seen::Good);
-        assert_eq!(
-            judge(&back, Method::Push { timestamp: 0 }, Some(50)),
-            Seen::Other(50)
-        );
+        let push = Method::Push { timestamp: 0 };
+        assert_eq!(judge(&back, Method::Commit, Some(20), false), Seen::Good);
+        assert_eq!(judge(&back, Method::Commit, Some(50), true), Seen::Other(50));
+        assert_eq!(judge(&back, Method::Commit, Some(33), false), Seen::Good);
+        assert_eq!(judge(&back, push, Some(50), false), Seen::Other(50));
+        // It consumes and went on from its old position: no reset happened.
+        assert_eq!(judge(&back, push, Some(53), false), Seen::Other(53));
+        assert_eq!(judge(&back, Method::Commit, Some(53), true), Seen::Other(53));
+        // An earlier look saw it on its way.
+        assert!(went_back(&back, Some(20)) && went_back(&back, Some(49)));
+        assert!(!went_back(&back, Some(50)) && !went_back(&back, Some(19)));
+        assert_eq!(judge(&back, push, Some(53), true), Seen::Good);
         // The broker keeps the reset: the group has consumed its way back.
-        assert_eq!(judge(&back, Method::Server, Some(50)), Seen::Good);
+        assert_eq!(judge(&back, Method::Server, Some(50), false), Seen::Good);
+        // Caught up before, and still there: the client did not listen.
+        let caught_up = to(Some(100), 20);
+        assert_eq!(judge(&caught_up, push, Some(100), false), Seen::Other(100));
         let ahead = to(Some(20), 50);
-        assert_eq!(judge(&ahead, Method::Server, Some(20)), Seen::Other(20));
-        assert_eq!(judge(&ahead, Method::Server, Some(51)), Seen::Good);
+        assert_eq!(judge(&ahead, Method::Server, Some(20), false), Seen::Other(20));
+        assert_eq!(judge(&ahead, Method::Server, Some(51), false), Seen::Good);
+        assert_eq!(judge(&ahead, push, Some(51), false), Seen::Good);
+        assert_eq!(judge(&to(None, 20), Method::Commit, None, false), Seen::Other(-1));
     }
 }

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::admin::cluster::BrokerAt;
+use super::admin::group::is_system;
+use super::admin::message::QueueAt;
 use super::error::{Error, Server};
 use super::{Client, Deadline};
+use crate::protocol::codes;
 use crate::protocol::requests::GetAllConsumerOffset;
 
 /// The file's `kind`.
@@ -42,9 +45,26 @@ pub struct SavedOffset {
     pub queue: i32,
     /// Next message the group reads.
     pub offset: i64,
-    /// Store time of that message, epoch ms; absent at the end of the queue.
+    /// Store time of that message, epoch ms; at the end of the queue that of the message before it. Absent where it
+    /// was not asked for, where the topic is gone and where no such message is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_ms: Option<i64>,
+    /// The group had read everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_end: bool,
+}
+
+impl SavedOffset {
+    /// The time from which on the group has messages to read.
+    fn goes_on_at(&self) -> Option<i64> {
+        self.stored_ms
+            .map(|ms| if self.at_end { ms.saturating_add(1) } else { ms })
+    }
+
+    /// True when the file does not say at what time the group goes on.
+    pub fn is_untimed(&self) -> bool {
+        self.stored_ms.is_none() && !self.at_end
+    }
 }
 
 impl SavedOffsets {
@@ -87,25 +107,25 @@ impl SavedOffsets {
     }
 
     /// The time at which a group goes on in a topic's queue: that queue's where the file has it, else the earliest
-    /// of the topic. A group that stood at the end goes on where the file was taken.
+    /// of the topic. A group that had read everything of queues that were empty goes on at their begin.
     pub fn time_of(&self, group: &str, topic: &str, broker: &str, queue: i32) -> Option<i64> {
         let of_topic = || {
             self.offsets
                 .iter()
                 .filter(|o| o.group == group && o.topic == topic)
         };
-        let time = |o: &SavedOffset| o.stored_ms.unwrap_or(self.taken_at_ms);
         of_topic()
             .find(|o| o.broker == broker && o.queue == queue)
-            .map(time)
-            .or_else(|| of_topic().map(time).min())
+            .and_then(SavedOffset::goes_on_at)
+            .or_else(|| of_topic().filter_map(SavedOffset::goes_on_at).min())
+            .or_else(|| of_topic().any(|o| o.at_end).then_some(0))
     }
 }
 
 /// Which offsets are meant.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
-    /// Only these groups; empty for all.
+    /// Only these groups; empty for all but the brokers' own.
     pub groups: BTreeSet<String>,
     /// Only this topic.
     pub topic: Option<String>,
@@ -114,8 +134,11 @@ pub struct Chosen {
 impl Chosen {
     /// True when a group and topic are meant.
     pub fn has(&self, group: &str, topic: &str) -> bool {
-        (self.groups.is_empty() || self.groups.contains(group))
-            && self.topic.as_deref().is_none_or(|t| t == topic)
+        let named = match self.groups.is_empty() {
+            true => !is_system(group),
+            false => self.groups.contains(group),
+        };
+        named && self.topic.as_deref().is_none_or(|t| t == topic)
     }
 }
 
@@ -141,7 +164,7 @@ impl Client {
     }
 
     /// Committed offsets on `brokers`; with the store time of each next message where `times` is set (one read a
-    /// queue). One failing broker fails all: half a backup is none.
+    /// queue). One failing broker or read fails all: half a backup is none, and a missing time would skip a backlog.
     pub async fn saved_offsets(
         &self,
         brokers: &[BrokerAt],
@@ -149,10 +172,9 @@ impl Client {
         times: bool,
     ) -> Result<SavedOffsets, Error> {
         let taken_at_ms = super::produce::now_ms();
-        let deadline = self.deadline();
         let answers = self
             .each(brokers.to_vec(), |broker| async move {
-                let offsets = self.broker_offsets(&broker.server(), deadline).await?;
+                let offsets = self.broker_offsets(&broker.server(), self.deadline()).await?;
                 Ok::<_, Error>((broker, offsets))
             })
             .await;
@@ -167,25 +189,22 @@ impl Client {
                         broker: broker.id.name.clone(),
                         queue,
                         offset,
-                        stored_ms: None,
+                        ..SavedOffset::default()
                     };
                     entries.push((broker.server(), entry));
                 }
             }
         }
-        let mut offsets: Vec<SavedOffset> = self
+        let offsets = self
             .each(entries, |(server, entry)| async move {
-                if !times {
-                    return entry;
+                if times {
+                    self.timed(&server, entry).await
+                } else {
+                    Ok(entry)
                 }
-                // A request's own limit: there may be many thousand of them.
-                let (topic, limit) = (entry.topic.clone(), self.deadline());
-                let stored_ms = self
-                    .first_stored(&server, &topic, entry.queue, entry.offset, limit)
-                    .await;
-                SavedOffset { stored_ms, ..entry }
             })
             .await;
+        let mut offsets: Vec<SavedOffset> = offsets.into_iter().collect::<Result<_, Error>>()?;
         offsets.sort();
         let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
         clusters.dedup();
@@ -197,6 +216,37 @@ impl Client {
             offsets,
         })
     }
+
+    /// An entry with its time, as the broker has it. Offsets outlive their topics: one of a topic that is gone has
+    /// no time.
+    async fn timed(&self, server: &Server, mut entry: SavedOffset) -> Result<SavedOffset, Error> {
+        let at = QueueAt {
+            broker: server.clone(),
+            queue: entry.queue,
+        };
+        // A request's own limit: there may be many thousand of them.
+        let max = match self.max_offset(&at, &entry.topic, self.deadline()).await {
+            Ok(max) => max,
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => return Ok(entry),
+            Err(e) => return Err(e),
+        };
+        let next = if entry.offset < max {
+            entry.offset
+        } else {
+            max.saturating_sub(1)
+        };
+        if next >= 0 {
+            let stored = self
+                .first_stored(server, &entry.topic, entry.queue, next, self.deadline())
+                .await;
+            entry.stored_ms = match stored {
+                Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => return Ok(entry),
+                stored => stored?,
+            };
+        }
+        entry.at_end = entry.offset >= max;
+        Ok(entry)
+    }
 }
 
 #[cfg(test)]
@@ -204,20 +254,26 @@ mod tests {
     use super::*;
 
     fn file() -> SavedOffsets {
-        let one = |queue, offset, stored_ms| SavedOffset {
+        let one = |queue, offset, stored_ms, at_end| SavedOffset {
             group: "G".into(),
             topic: "T".into(),
             broker: "b".into(),
             queue,
             offset,
             stored_ms,
+            at_end,
         };
         SavedOffsets {
             api: API.into(),
             kind: KIND.into(),
             taken_at_ms: 900,
             cluster: "c".into(),
-            offsets: vec![one(0, 5, Some(100)), one(1, 0, None)],
+            offsets: vec![
+                one(0, 5, Some(100), false),
+                one(1, 8, Some(700), true),
+                one(2, 0, None, true),
+                one(3, 4, None, false),
+            ],
         }
     }
 
@@ -234,8 +290,41 @@ mod tests {
     #[test]
     fn a_queue_that_the_file_lacks_goes_on_at_the_earliest_time_of_its_topic() {
         assert_eq!(file().time_of("G", "T", "b", 0), Some(100));
-        assert_eq!(file().time_of("G", "T", "b", 1), Some(900));
+        // Behind the last message that it had read, by the broker's clock and not by the time of the file.
+        assert_eq!(file().time_of("G", "T", "b", 1), Some(701));
+        assert_eq!(file().time_of("G", "T", "b", 2), Some(100));
         assert_eq!(file().time_of("G", "T", "other", 7), Some(100));
         assert_eq!(file().time_of("G", "U", "b", 0), None);
+        let mut empty = file();
+        empty.offsets.retain(|o| o.queue == 2);
+        assert_eq!(empty.time_of("G", "T", "b", 2), Some(0));
+    }
+
+    /// An entry without a time was not read, and is not at the end for that.
+    #[test]
+    fn an_entry_without_a_time_is_not_at_the_end() {
+        let untimed: Vec<i32> = file()
+            .offsets
+            .iter()
+            .filter(|o| o.is_untimed())
+            .map(|o| o.queue)
+            .collect();
+        assert_eq!(untimed, [3]);
+        let old = r#"{"api":"rmq/v1","kind":"Offsets","taken_at_ms":900,"cluster":"c","offsets":
+            [{"group":"G","topic":"T","broker":"b","queue":0,"offset":5}]}"#;
+        let old = SavedOffsets::parse(old).unwrap();
+        assert!(old.offsets[0].is_untimed());
+        assert_eq!(old.time_of("G", "T", "b", 0), None);
+    }
+
+    #[test]
+    fn the_brokers_own_groups_are_meant_only_by_name() {
+        let all = Chosen::default();
+        assert!(all.has("CG", "T") && !all.has("CID_RMQ_SYS_TRANS", "T"));
+        let named = Chosen {
+            groups: ["CID_RMQ_SYS_TRANS".to_owned()].into(),
+            topic: None,
+        };
+        assert!(named.has("CID_RMQ_SYS_TRANS", "T") && !named.has("CG", "T"));
     }
 }

@@ -497,7 +497,7 @@ impl Client {
             let oldest = self.oldest_unread(brokers, &view.queues).await;
             view.oldest = oldest
                 .into_iter()
-                .map(|((topic, broker, queue, _), age)| ((topic, broker, queue), age))
+                .filter_map(|((topic, broker, queue, _), age)| Some(((topic, broker, queue), age.ok()?)))
                 .collect();
         }
         view.clients = clients;

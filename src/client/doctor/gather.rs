@@ -547,7 +547,9 @@ impl Client {
                 let deadline = deadline.at_most(QUESTION);
                 let stored = self
                     .first_stored(&server, &row.topic, row.queue, offset, deadline)
-                    .await?;
+                    .await
+                    .ok()
+                    .flatten()?;
                 let key = (
                     row.group.clone(),
                     row.topic.clone(),
