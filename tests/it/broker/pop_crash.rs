@@ -1,6 +1,6 @@
 //! kill -9 in every phase of a pop: afterwards each message comes at least once, none early, none forgotten.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rmq::protocol::requests::{GetMaxOffset, PopMessageReply};
@@ -34,6 +34,7 @@ impl Crashing {
         // Small files, so that a start after a kill reads little.
         let settings = [
             "brokerName=broker-t",
+            "flushConsumerOffsetInterval=200",
             "mappedFileSizeCommitLog=4194304",
             "mappedFileSizeConsumeQueue=4000",
             "maxHashSlotNum=500",
@@ -112,6 +113,14 @@ async fn a_killed_broker_hands_out_nothing_early_and_forgets_nothing() {
         let times = i32::from(visible > 0);
         assert_eq!(one.times, times, "{one:?}");
     }
+    // What is acknowledged now is so after the next crash too, once it stands in the table how far the log of pops was
+    // read; what is read again comes again.
+    revived(&server, &client).await;
+    server.kill();
+    server.start();
+    let client = server.client().await;
+    let answer = client.ask(held(pop("t", -1, 32, 60_000), 3000), ()).await;
+    assert_eq!(got(&answer, "t"), [], "acknowledged before the crash");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,6 +202,40 @@ async fn what_was_acknowledged_stays_away_while_an_overdue_timer_catches_up() {
     let names: Vec<String> = back.into_iter().map(|(one, _)| one.body).collect();
     assert_eq!(names, [handed[COUNT].body.clone()]);
     assert_eq!(got(&more, "t"), []);
+}
+
+/// Waits until the table of offsets on the disk says that all of the log of pops was read.
+async fn revived(server: &Crashing, client: &Client) {
+    let topic = "rmq_sys_REVIVE_LOG_DefaultCluster";
+    let table = server.dir.path().join("store/config/consumerOffset.json");
+    within(LIMIT, async || {
+        // Java's form of JSON, with numbers for keys.
+        let text = std::fs::read_to_string(&table).unwrap_or_default();
+        let key = format!("\"{topic}@CID_RMQ_SYS_REVIVE_GROUP\"");
+        let saved = text.split_once(&key).and_then(|(_, rest)| rest.split('}').next());
+        let saved: BTreeMap<i32, i64> = saved
+            .unwrap_or_default()
+            .split(|c: char| !c.is_ascii_digit() && c != ':')
+            .filter_map(|pair| {
+                let (queue_id, offset) = pair.split_once(':')?;
+                Some((queue_id.parse().ok()?, offset.parse().ok()?))
+            })
+            .collect();
+        for queue_id in 0..8 {
+            let header = GetMaxOffset {
+                topic: topic.into(),
+                queue_id,
+                ..GetMaxOffset::default()
+            };
+            let max = client.ok(header, ()).await.0.offset;
+            // As in Java it names the last record that is done with.
+            if max > 0 && saved.get(&queue_id) != Some(&(max - 1)) {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
 }
 
 async fn client_max(server: &Crashing, header: &GetMaxOffset) -> i64 {
