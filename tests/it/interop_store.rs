@@ -429,18 +429,25 @@ fn java_serves_each_golden_store_that_ours_has_stopped() {
         ours.process.terminate(Duration::from_secs(10));
         let mut theirs = peers.broker_starting(dir.path(), &settings);
         theirs.wait_for_line("boot success", Duration::from_secs(120));
-        let second = look();
+        let mut second = look();
+        if name == "torn-flip-early" {
+            // The body of one record does not have its checksum. Java hands it out all the same.
+            let damaged = expect["damagedRecordOffset"].to_string();
+            for lines in &mut second {
+                lines.retain(|line| line.split('\t').nth(2) != Some(&damaged));
+            }
+        }
         theirs.terminate(Duration::from_secs(60));
         let mut ours = rmq::broker(dir.path(), &namesrv, &settings);
         let third = look();
         ours.process.terminate(Duration::from_secs(10));
+        assert!(first == second, "{name}: Java serves something else");
+        assert!(first == third, "{name}: after Java ours serves something else");
         let count: usize = first.iter().map(Vec::len).sum();
         println!(
             "{name}: {count} messages of {} topics, ours = Java = ours",
             topics.len()
         );
-        assert!(first == second, "{name}: Java serves something else");
-        assert!(first == third, "{name}: after Java ours serves something else");
     }
 }
 
