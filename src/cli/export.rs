@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -426,7 +426,7 @@ fn lines(path: &PathBuf) -> Result<Box<dyn std::io::BufRead>, Failure> {
 fn next_line(
     input: &mut dyn std::io::BufRead,
     number: &mut u64,
-    path: &PathBuf,
+    path: &Path,
 ) -> Result<Option<String>, Failure> {
     loop {
         let mut bytes = Vec::new();

@@ -56,6 +56,9 @@ pub struct Missed {
     pub why: String,
 }
 
+/// Committed offsets of one broker by group and topic, then queue.
+pub type Offsets = BTreeMap<(String, String), BTreeMap<i32, i64>>;
+
 /// Everything a doctor asked. What was not asked, or not answered, is absent.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
@@ -71,7 +74,7 @@ pub struct Details {
     /// Group configurations by broker.
     pub group_configs: BTreeMap<BrokerId, BTreeMap<String, SubscriptionGroupConfig>>,
     /// Committed offsets by broker, then group and topic, then queue.
-    pub offsets: BTreeMap<BrokerId, BTreeMap<(String, String), BTreeMap<i32, i64>>>,
+    pub offsets: BTreeMap<BrokerId, Offsets>,
     /// Clients by group and broker; only groups that are online.
     pub connections: BTreeMap<String, BTreeMap<BrokerId, ConsumerConnection>>,
     /// The inside of clients by group and client id, and why it is not known.

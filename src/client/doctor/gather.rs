@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::details::{ControllerView, Details, Half, Later, Missed};
+use super::details::{ControllerView, Details, Half, Later, Missed, Offsets};
 use super::name_servers::difference;
 use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::is_system;
@@ -55,8 +55,6 @@ pub struct Examined {
     /// What the checks found, worst first; of all checks, also those not asked for.
     pub findings: Vec<Finding>,
 }
-
-type Offsets = BTreeMap<(String, String), BTreeMap<i32, i64>>;
 
 /// Which questions the wanted checks need.
 struct Wants<'a>(&'a BTreeSet<&'static str>);

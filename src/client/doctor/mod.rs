@@ -20,7 +20,7 @@ mod topics;
 mod made_up;
 
 pub use broker::AGREED_SETTINGS;
-pub use details::{ControllerView, Details, Half, Later, Missed};
+pub use details::{ControllerView, Details, Half, Later, Missed, Offsets};
 
 use super::findings::{Finding, Severity, Subject, Trends};
 use super::snapshot::Snapshot;
