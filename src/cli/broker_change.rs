@@ -197,6 +197,12 @@ pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bo
         )
         .hint("rmq broker list"));
     };
+    if broker.id.id != 0 {
+        return Err(Failure::usage(format!(
+            "{} is a slave; the name servers know permissions by broker name, and this would change all of {}",
+            broker.addr, broker.id.name
+        )));
+    }
     let name = broker.id.name.clone();
     let (mut plan, impact) = write_plan(session, &broker, writable).await;
     plan.impact = impact;

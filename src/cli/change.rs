@@ -91,9 +91,15 @@ pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
             format!("{} was not done: the context is read only", plan.action),
         ));
     }
+    // A plan for servers outside of any cluster has its object for a word.
+    let cluster = if plan.cluster.is_empty() {
+        &plan.object
+    } else {
+        &plan.cluster
+    };
     match &session.yes {
         Some(answer) if session.protected => {
-            if answer.as_deref() == Some(plan.cluster.as_str()) {
+            if !cluster.is_empty() && answer.as_deref() == Some(cluster.as_str()) {
                 return Ok(());
             }
             show(session, plan);
@@ -101,7 +107,7 @@ pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
                 exit::DECLINED,
                 format!("{} was not done: the context is protected", plan.action),
             )
-            .hint(format!("--yes={}", plan.cluster)));
+            .hint(format!("--yes={cluster}")));
         }
         Some(None) => return Ok(()),
         Some(Some(answer)) if *answer == plan.cluster || *answer == plan.object => return Ok(()),
@@ -125,7 +131,7 @@ pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
         .hint("the same command with --yes"));
     }
     let word = if session.protected {
-        Some(&plan.cluster)
+        Some(cluster)
     } else if class == Class::C {
         Some(&plan.object)
     } else {
@@ -142,7 +148,7 @@ pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
     let answer = answer.trim();
     let yes = word.map_or_else(
         || matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes"),
-        |word| answer == word,
+        |word| !word.is_empty() && answer == word,
     );
     if yes {
         Ok(())
@@ -326,7 +332,9 @@ pub fn report(
     }
     let failed = listing.errors.len();
     // What was written is undone even when the rest failed.
-    let undo = undo.filter(|_| done > 0);
+    let undo = undo
+        .filter(|_| done > 0)
+        .map(|undo| session.for_same_servers(&undo));
     if let Some(undo) = &undo {
         listing.summary.insert("undo".into(), json!(undo));
     }

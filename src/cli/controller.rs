@@ -110,8 +110,8 @@ pub enum Command {
         /// Every replica of the set
         #[arg(long, conflicts_with = "id")]
         all: bool,
-        /// Replicas that are alive as well
-        #[arg(long)]
+        /// Replicas that are alive as well: controllers then forget the whole set, whatever is named
+        #[arg(long, requires = "all")]
         living: bool,
         #[command(flatten)]
         at: ControllerArgs,
@@ -515,7 +515,7 @@ async fn clean(
             exit::PRECONDITION,
             format!("replica {broker}:{id} {addr} is alive; nothing was changed"),
         )
-        .hint("--living forgets it all the same"));
+        .hint("--all --living forgets the whole set"));
     }
     let cluster = cluster_of(session, &broker).await?;
     let plan = Plan {

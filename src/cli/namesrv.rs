@@ -412,14 +412,20 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
         let done = client
             .each(work, |(addr, broker)| async move {
                 let written = client.unregister_broker(&addr, &broker, client.deadline()).await;
-                let now = match written {
-                    Ok(()) => client.look_cluster(&addr, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                match now {
-                    Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok((table, _)) if listed(&table, &broker.addr).is_empty() => Outcome::Done,
-                    Ok(_) => Outcome::Unproven("it is still listed".into()),
+                if let Err(e) = written {
+                    return Outcome::Failed(Failure::from(&e));
+                }
+                // A Java name server answers first, and forgets from a queue afterwards.
+                let until = std::time::Instant::now() + session.timeout;
+                loop {
+                    match client.look_cluster(&addr, client.deadline()).await {
+                        Err(e) => return Outcome::Failed(Failure::from(&e)),
+                        Ok((table, _)) if listed(&table, &broker.addr).is_empty() => return Outcome::Done,
+                        Ok(_) if std::time::Instant::now() >= until => {
+                            return Outcome::Unproven("it is still listed".into());
+                        }
+                        Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                    }
                 }
             })
             .await;

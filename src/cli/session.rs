@@ -154,6 +154,8 @@ pub struct Session {
     pub access_key: Option<String>,
     /// Reads go to slaves where there are any.
     pub prefer_slave: bool,
+    /// Flags that say which servers are meant, as they were given; an undo line needs them again.
+    place: Vec<String>,
     quiet: bool,
     /// The admin client.
     pub client: std::sync::Arc<Client>,
@@ -249,6 +251,7 @@ impl Session {
             deadline: global.deadline,
             access_key,
             prefer_slave: global.prefer_slave,
+            place: place(global),
             quiet: global.quiet,
             client: std::sync::Arc::new(client),
         };
@@ -258,6 +261,22 @@ impl Session {
             ));
         }
         Ok(session)
+    }
+
+    /// A command, or several joined by `&&`, for the same servers as this one.
+    pub fn for_same_servers(&self, command: &str) -> String {
+        let parts = command.split(" && ").map(|part| {
+            let missing = self.place.iter().filter(|flag| {
+                flag.split(' ')
+                    .next()
+                    .is_none_or(|name| !part.contains(&format!(" {name} ")))
+            });
+            std::iter::once(part)
+                .chain(missing.map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
+        parts.collect::<Vec<_>>().join(" && ")
     }
 
     /// A warning on stderr.
@@ -307,6 +326,41 @@ impl Session {
         for (addr, why) in self.client.take_dead_name_servers() {
             self.warn(&format!("name server {addr} was skipped: {why}"));
         }
+    }
+}
+
+/// The flags of a command line that say which servers are meant. What stands in the environment is there for the next
+/// command as well.
+fn place(global: &Global) -> Vec<String> {
+    let given = |value: &Option<String>, variable: &str| {
+        value
+            .clone()
+            .filter(|value| std::env::var(variable).ok().as_ref() != Some(value))
+    };
+    let config = global.config.as_ref().map(|path| path.display().to_string());
+    let single = [
+        ("-n", given(&global.namesrv, "RMQ_NAMESRV")),
+        ("--context", given(&global.context, "RMQ_CONTEXT")),
+        ("--config", given(&config, "RMQ_CONFIG")),
+    ];
+    let maps = global
+        .broker_map
+        .iter()
+        .map(|rule| ("--broker-map", Some(rule.to_string())));
+    single
+        .into_iter()
+        .chain(maps)
+        .filter_map(|(flag, value)| Some(format!("{flag} {}", quoted(&value?))))
+        .collect()
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

@@ -21,6 +21,26 @@ enum From {
     Net(IpAddr, u8),
 }
 
+impl std::fmt::Display for AddressRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.from {
+            From::Host(host, port) => f.write_str(&join(host, *port))?,
+            From::AnyHost(port) => write!(f, "*:{port}")?,
+            From::Net(net, bits) => write!(f, "{net}/{bits}")?,
+        }
+        write!(f, "={}", join(&self.to_host, self.to_port))
+    }
+}
+
+/// `host`, `host:port`, `[v6]:port`.
+fn join(host: &str, port: Option<u16>) -> String {
+    match port {
+        Some(port) if host.contains(':') => format!("[{host}]:{port}"),
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
 impl FromStr for AddressRule {
     type Err = String;
 
@@ -136,6 +156,13 @@ mod tests {
 
     fn dial(rules: &[&str], addr: &str) -> String {
         AddressMap(rules.iter().map(|r| r.parse().unwrap()).collect()).dial(addr)
+    }
+
+    #[test]
+    fn a_rule_is_written_as_it_is_read() {
+        for text in ["172.17.0.0/16=127.0.0.1", "*:10911=h:2", "10.0.0.1:1=h:2", "a=[::1]:7", "a=::1"] {
+            assert_eq!(text.parse::<AddressRule>().unwrap().to_string(), text);
+        }
     }
 
     #[test]

@@ -146,9 +146,10 @@ pub fn queues(
             let found = listing.files.clone();
             let files =
                 match check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen) {
-                    // Other files tell that the configured size is right, and the log has what the entries were made of.
+                    // Other files tell that the configured size is right, or no configuration has this one; and the log
+                    // has what the entries were made of.
                     Err(Error::Size { path, found: len, .. })
-                        if right_size_seen
+                        if (right_size_seen || len == 0 || len % unit != 0)
                             && !name.topic.starts_with(LIGHT_QUEUE_PREFIX)
                             && found.iter().all(|file| file.base % size == 0) =>
                     {
@@ -407,7 +408,8 @@ pub fn index(
     for (n, path) in paths.iter().enumerate() {
         let found = lengths[path];
         let is_last = n + 1 == paths.len();
-        let was_cut = found < shape.file_len() && is_last && (right_size_seen || found < HEADER_LEN as u64);
+        // Less than a header is no file of any configuration.
+        let was_cut = found < HEADER_LEN as u64 || found < shape.file_len() && is_last && right_size_seen;
         let file = if found == shape.file_len() {
             Some(IndexFile::open(path, number(path), shape)?)
         } else if was_cut {
