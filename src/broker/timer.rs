@@ -182,7 +182,7 @@ impl Timer {
 
     /// The slot of a message that came while the clock was so far ahead that this one knows of no such time: its delay
     /// begins now.
-    fn from_wrong_clock(
+    fn slot_of_wrong_clock(
         &self,
         timed: &Timed,
         view: &MessageView<'_>,
@@ -533,7 +533,7 @@ impl Broker {
                 }
             }
         }
-        let moved = timer.from_wrong_clock(timed, view, max_delay_ms, now);
+        let moved = timer.slot_of_wrong_clock(timed, view, max_delay_ms, now);
         let mut slot = moved.unwrap_or(timed.out).max(write);
         let mut magic = if is_recall { DEFAULT | DELETE } else { DEFAULT };
         let half = timer.floor(timer.window_ms / 2);

@@ -10,15 +10,20 @@ use crate::client::sign::Credentials;
 /// The account in use, if any.
 pub fn find(global: &Global, context: &Context) -> Result<Option<Credentials>, Failure> {
     let access_key = global.access_key.clone().or_else(|| context.access_key.clone());
-    let secret_file = global.secret_key_file.as_ref().or(context.secret_key_file.as_ref());
+    let secret_file = global
+        .secret_key_file
+        .as_ref()
+        .or(context.secret_key_file.as_ref());
     let token_file = global
         .security_token_file
         .as_ref()
         .or(context.security_token_file.as_ref());
     let Some(access_key) = access_key else {
         if let Some(path) = secret_file.or(token_file) {
-            return Err(Failure::usage(format!("{} is of no use without an access key", path.display()))
-                .hint("--access-key KEY, or rmq config set CONTEXT access_key KEY"));
+            return Err(
+                Failure::usage(format!("{} is of no use without an access key", path.display()))
+                    .hint("--access-key KEY, or rmq config set CONTEXT access_key KEY"),
+            );
         }
         return Ok(from_tools_file());
     };
@@ -26,8 +31,10 @@ pub fn find(global: &Global, context: &Context) -> Result<Option<Credentials>, F
         (Some(path), _) => secret(path)?,
         (None, Ok(secret)) if !secret.is_empty() => secret,
         (None, _) => {
-            return Err(Failure::usage(format!("the secret of access key {access_key} is missing"))
-                .hint("--secret-key-file FILE, or RMQ_SECRET_KEY in the environment"));
+            return Err(
+                Failure::usage(format!("the secret of access key {access_key} is missing"))
+                    .hint("--secret-key-file FILE, or RMQ_SECRET_KEY in the environment"),
+            );
         }
     };
     Ok(Some(Credentials {
@@ -98,7 +105,8 @@ mod tests {
 
     #[test]
     fn the_account_of_mqadmin_is_read() {
-        let account = tools_account("# accessKey: no\naccessKey: rocketmq2\nsecretKey: \"12345678\"\n").unwrap();
+        let account =
+            tools_account("# accessKey: no\naccessKey: rocketmq2\nsecretKey: \"12345678\"\n").unwrap();
         assert_eq!(
             (account.access_key.as_str(), account.secret_key.as_str()),
             ("rocketmq2", "12345678")

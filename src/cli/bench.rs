@@ -161,7 +161,8 @@ impl Samples {
                     i % 2 == 0
                 });
             }
-            self.micros.push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            self.micros
+                .push(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         }
         self.seen += 1;
     }
@@ -260,7 +261,9 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     let (mut samples, mut started, mut first_error) = (Samples::default(), 0_u64, None::<Error>);
     let mut flying = FuturesUnordered::new();
     let over = |started: u64| {
-        started >= most || (args.count.is_none() && begun.elapsed() >= args.span) || stop.load(Ordering::Relaxed)
+        started >= most
+            || (args.count.is_none() && begun.elapsed() >= args.span)
+            || stop.load(Ordering::Relaxed)
     };
     let mut said = Instant::now();
     loop {
@@ -276,7 +279,9 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
                 (at.elapsed(), sent)
             });
         }
-        let Some((took, sent)) = flying.next().await else { break };
+        let Some((took, sent)) = flying.next().await else {
+            break;
+        };
         match sent {
             Ok(_) => samples.add(took),
             Err(e) => {
@@ -320,7 +325,10 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
 /// The failure of a measurement: the first error, or that it was interrupted.
 fn verdict(first: Option<Error>, some: bool, stop: &AtomicBool) -> Result<(), Failure> {
     if stop.load(Ordering::Relaxed) {
-        return Err(Failure::new(exit::INTERRUPTED, "interrupted; the figures are of what was done"));
+        return Err(Failure::new(
+            exit::INTERRUPTED,
+            "interrupted; the figures are of what was done",
+        ));
     }
     match first {
         None => Ok(()),
@@ -433,7 +441,9 @@ async fn latency(session: &Session, args: LatencyArgs) -> Result<(), Failure> {
     let topic = match (&args.topic, &args.broker) {
         (Some(topic), _) => topic.clone(),
         (None, Some(broker)) => broker.clone(),
-        (None, None) => return Err(Failure::usage("name a topic or a broker").hint("rmq bench latency --topic NAME")),
+        (None, None) => {
+            return Err(Failure::usage("name a topic or a broker").hint("rmq bench latency --topic NAME"));
+        }
     };
     // Never made by the send: a misspelt name must not become a topic.
     let Some(route) = session.client.route(&topic).await? else {
@@ -441,12 +451,19 @@ async fn latency(session: &Session, args: LatencyArgs) -> Result<(), Failure> {
     };
     let brokers: Vec<BrokerAt> = masters(&route)
         .into_iter()
-        .filter(|b| args.broker.as_ref().is_none_or(|name| b.id.name == *name || b.addr == *name))
+        .filter(|b| {
+            args.broker
+                .as_ref()
+                .is_none_or(|name| b.id.name == *name || b.addr == *name)
+        })
         .collect();
     let Some(cluster) = brokers.first().map(|b| b.id.cluster.clone()) else {
         return Err(Failure::new(
             exit::NOT_FOUND,
-            format!("topic {topic} is not on broker {}", args.broker.unwrap_or_default()),
+            format!(
+                "topic {topic} is not on broker {}",
+                args.broker.unwrap_or_default()
+            ),
         )
         .hint(format!("rmq topic route {topic}")));
     };
@@ -480,7 +497,12 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
     let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
     clusters.dedup();
     let names: Vec<&str> = brokers.iter().map(|b| b.id.name.as_str()).collect();
-    let amount = format!("{} of {} bytes to each of {} brokers", args.count, args.size, brokers.len());
+    let amount = format!(
+        "{} of {} bytes to each of {} brokers",
+        args.count,
+        args.size,
+        brokers.len()
+    );
     ask(
         session,
         "measure sends to the topics named after",

@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn bodies_are_shown_in_each_form() {
         assert_eq!(BodyForm::Auto.show(b"\xff"), Cell::Text("ff".into()));
-        assert_eq!(BodyForm::Json.show(b"{\n \"a\": 1}"), Cell::Text("{\"a\":1}".into()));
+        assert_eq!(
+            BodyForm::Json.show(b"{\n \"a\": 1}"),
+            Cell::Text("{\"a\":1}".into())
+        );
         assert_eq!(BodyForm::Base64.show(b"\xff\xfe"), Cell::Text("//4=".into()));
         assert_eq!(BodyForm::None.show(b"x"), Cell::Unknown);
         let gbk: Charset = "gbk".parse().unwrap();
@@ -182,7 +185,14 @@ mod tests {
     fn a_value_in_a_json_body_is_compared_by_its_path() {
         let body = br#"{"order":{"id":7,"tags":["a","b"]},"note":"late"}"#;
         let passes = |text: &str| text.parse::<JsonTest>().unwrap().passes(body);
-        for yes in ["order.id=7", "$.order.id>=7", "order.tags.1='b'", "note~at", "gone!=1", "order.id<10"] {
+        for yes in [
+            "order.id=7",
+            "$.order.id>=7",
+            "order.tags.1='b'",
+            "note~at",
+            "gone!=1",
+            "order.id<10",
+        ] {
             assert!(passes(yes), "{yes}");
         }
         for no in ["order.id=8", "order.id>7", "gone=1", "note=lat"] {

@@ -33,7 +33,9 @@ const AGE: Duration = Duration::from_secs(60);
 /// Answers a shell that asks for completions, and ends the process then.
 pub fn answer() {
     if std::env::var_os(VARIABLE).is_some() {
-        CompleteEnv::with_factory(|| attach(super::command(), "")).var(VARIABLE).complete();
+        CompleteEnv::with_factory(|| attach(super::command(), ""))
+            .var(VARIABLE)
+            .complete();
     }
 }
 
@@ -79,7 +81,9 @@ fn named_by(noun: &str, arg: &Arg) -> Option<Names> {
 fn attach(mut command: Command, noun: &str) -> Command {
     // In place: positional arguments keep their order.
     command = command.mut_args(|arg| match named_by(noun, &arg) {
-        Some(names) => arg.add(ArgValueCompleter::new(move |begun: &OsStr| candidates(names, begun))),
+        Some(names) => arg.add(ArgValueCompleter::new(move |begun: &OsStr| {
+            candidates(names, begun)
+        })),
         None => arg,
     });
     let below: Vec<String> = command
@@ -87,7 +91,11 @@ fn attach(mut command: Command, noun: &str) -> Command {
         .map(|sub| sub.get_name().to_owned())
         .collect();
     for name in below {
-        let noun = if noun.is_empty() { name.clone() } else { noun.to_owned() };
+        let noun = if noun.is_empty() {
+            name.clone()
+        } else {
+            noun.to_owned()
+        };
         command = command.mut_subcommand(name, |sub| attach(sub, &noun));
     }
     command
@@ -148,7 +156,10 @@ fn live(names: Names) -> Option<BTreeSet<String>> {
     if let Some(kept) = cache.as_ref().and_then(fresh) {
         return Some(kept);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
     let found = runtime
         .block_on(async { tokio::time::timeout(BUDGET, ask(&session.client, names)).await })
         .ok()??;
@@ -190,7 +201,13 @@ fn cache_file(session: &Session, names: Names) -> Option<PathBuf> {
         .name_servers
         .join("+")
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || ".-+".contains(c) { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || ".-+".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     Some(dir.join(format!("names-{servers}-{}", format!("{names:?}").to_lowercase())))
 }

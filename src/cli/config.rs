@@ -110,40 +110,39 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
         table.insert("journal".into(), on.into());
         return Ok(());
     };
-    let parsed: toml::Value =
-        match key {
-            "namesrv" => context::name_servers(value).map_err(Failure::usage)?.into(),
-            "protected" | "read_only" => value
-                .parse::<bool>()
-                .map_err(|_| Failure::usage(format!("{key} is true or false, not \"{value}\"")))?
-                .into(),
-            "timeout" => {
-                time::parse_duration(value).map_err(Failure::usage)?;
-                value.into()
-            }
-            "output" => {
-                <super::output::Format as clap::ValueEnum>::from_str(value, true).map_err(Failure::usage)?;
-                value.into()
-            }
-            "cluster" | "access_key" | "secret_key_file" | "security_token_file" => value.into(),
-            "broker_map" => {
-                let mut map = toml::Table::new();
-                for rule in value.split([';', ',']) {
-                    rule.parse::<crate::client::AddressRule>()
-                        .map_err(Failure::usage)?;
-                    if let Some((from, to)) = rule.split_once('=') {
-                        map.insert(from.trim().into(), to.trim().into());
-                    }
+    let parsed: toml::Value = match key {
+        "namesrv" => context::name_servers(value).map_err(Failure::usage)?.into(),
+        "protected" | "read_only" => value
+            .parse::<bool>()
+            .map_err(|_| Failure::usage(format!("{key} is true or false, not \"{value}\"")))?
+            .into(),
+        "timeout" => {
+            time::parse_duration(value).map_err(Failure::usage)?;
+            value.into()
+        }
+        "output" => {
+            <super::output::Format as clap::ValueEnum>::from_str(value, true).map_err(Failure::usage)?;
+            value.into()
+        }
+        "cluster" | "access_key" | "secret_key_file" | "security_token_file" => value.into(),
+        "broker_map" => {
+            let mut map = toml::Table::new();
+            for rule in value.split([';', ',']) {
+                rule.parse::<crate::client::AddressRule>()
+                    .map_err(Failure::usage)?;
+                if let Some((from, to)) = rule.split_once('=') {
+                    map.insert(from.trim().into(), to.trim().into());
                 }
-                map.into()
             }
-            _ => {
-                return Err(Failure::usage(format!("\"{key}\" is not a key of a context")).because(
+            map.into()
+        }
+        _ => {
+            return Err(Failure::usage(format!("\"{key}\" is not a key of a context")).because(
                 "The keys are namesrv, cluster, protected, read_only, output, timeout, broker_map, access_key, secret_key_file and \
                  security_token_file.",
             ));
-            }
-        };
+        }
+    };
     let contexts = table
         .entry("contexts")
         .or_insert_with(|| toml::Table::new().into())

@@ -187,7 +187,12 @@ async fn locate(
     Ok((group, brokers))
 }
 
-async fn stack(session: &Session, client: &str, group: Option<&str>, scope: &ScopeArgs) -> Result<(), Failure> {
+async fn stack(
+    session: &Session,
+    client: &str,
+    group: Option<&str>,
+    scope: &ScopeArgs,
+) -> Result<(), Failure> {
     let found = locate(session, client, group, scope).await;
     session.warn_of_dead_name_servers();
     let (group, brokers) = found?;
@@ -199,7 +204,11 @@ async fn stack(session: &Session, client: &str, group: Option<&str>, scope: &Sco
 }
 
 /// Prints thread stacks: as they are for a person, as rows for a program.
-fn print_stacks(session: &Session, group: &str, stacks: Vec<(String, Option<String>)>) -> Result<(), Failure> {
+fn print_stacks(
+    session: &Session,
+    group: &str,
+    stacks: Vec<(String, Option<String>)>,
+) -> Result<(), Failure> {
     let mut listing = Listing::new("ConsumerStack", &[col("client"), col("group"), col("stack")]);
     let none: Vec<&str> = stacks
         .iter()
@@ -207,7 +216,10 @@ fn print_stacks(session: &Session, group: &str, stacks: Vec<(String, Option<Stri
         .map(|(client, _)| client.as_str())
         .collect();
     if !none.is_empty() {
-        session.warn(&format!("{} sent no stack; not every client can", none.join(", ")));
+        session.warn(&format!(
+            "{} sent no stack; not every client can",
+            none.join(", ")
+        ));
     }
     if session.is_table() {
         let mut out = std::io::stdout().lock();
@@ -233,7 +245,9 @@ pub async fn group_stacks(session: &Session, group: &str, scope: &ScopeArgs) -> 
     let brokers = scope.brokers(session, Which::Masters).await?;
     let client = &session.client;
     let clients = client.clients_of_group(&brokers, group).await;
-    let infos = client.running_infos(&clients, group, true, client.deadline()).await;
+    let infos = client
+        .running_infos(&clients, group, true, client.deadline())
+        .await;
     let mut failures: Vec<Failure> = clients.errors().map(Failure::from).collect();
     if infos.is_empty() && failures.is_empty() {
         if let Some(failure) = not_found(session, &brokers, group).await {
@@ -346,7 +360,9 @@ pub async fn held_queues(
             }
         }
     }
-    let infos = client.running_infos(&clients, group, false, client.deadline()).await;
+    let infos = client
+        .running_infos(&clients, group, false, client.deadline())
+        .await;
     let mut listing = Listing::new("ClientInfo", &queue_columns());
     listing.errors = clients.errors().map(Failure::from).collect();
     if infos.is_empty() && listing.errors.is_empty() {
@@ -430,14 +446,21 @@ async fn running_info(
         fields: vec![
             ("client", client.into()),
             ("group", group.into()),
-            ("brokers", brokers.iter().map(|b| b.id.to_string()).collect::<Vec<_>>().into()),
-            ("type", info.properties.get("PROP_CONSUME_TYPE").cloned().into()),
-            ("version", info.properties.get("PROP_CLIENT_VERSION").cloned().into()),
-            ("started", Cell::time(started)),
             (
-                "queues",
-                (info.mq_table.len() + info.mq_pop_table.len()).into(),
+                "brokers",
+                brokers
+                    .iter()
+                    .map(|b| b.id.to_string())
+                    .collect::<Vec<_>>()
+                    .into(),
             ),
+            ("type", info.properties.get("PROP_CONSUME_TYPE").cloned().into()),
+            (
+                "version",
+                info.properties.get("PROP_CLIENT_VERSION").cloned().into(),
+            ),
+            ("started", Cell::time(started)),
+            ("queues", (info.mq_table.len() + info.mq_pop_table.len()).into()),
         ],
         tables: vec![
             ("held", queues),

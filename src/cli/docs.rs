@@ -95,7 +95,10 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
         "contexts.NAME.broker_map",
         "table of announced broker addresses (host, host:port, *:port or network) to addresses to dial",
     ),
-    ("contexts.NAME.access_key", "account that signs the requests, as --access-key"),
+    (
+        "contexts.NAME.access_key",
+        "account that signs the requests, as --access-key",
+    ),
     (
         "contexts.NAME.secret_key_file",
         "file with the account's secret; refused when others than its owner may read it",

@@ -330,14 +330,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "topic describe",
-        &["rmq topic describe OrderEvents", "rmq topic describe OrderEvents -o json"],
+        &[
+            "rmq topic describe OrderEvents",
+            "rmq topic describe OrderEvents -o json",
+        ],
     ),
     ("topic clusters", &["rmq topic clusters OrderEvents"]),
     ("topic consumers", &["rmq topic consumers OrderEvents"]),
     ("topic producers", &["rmq topic producers OrderEvents"]),
     (
         "topic stats",
-        &["rmq topic stats", "rmq topic stats OrderEvents", "rmq topic stats --active --sort-by in_24h:desc"],
+        &[
+            "rmq topic stats",
+            "rmq topic stats OrderEvents",
+            "rmq topic stats --active --sort-by in_24h:desc",
+        ],
     ),
     (
         "topic allocate",
@@ -345,9 +352,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "topic find-unused",
-        &["rmq topic find-unused", "rmq topic find-unused --idle 30d -o name"],
+        &[
+            "rmq topic find-unused",
+            "rmq topic find-unused --idle 30d -o name",
+        ],
     ),
-    ("topic stop-writes", &["rmq topic stop-writes OrderEvents --broker broker-a"]),
+    (
+        "topic stop-writes",
+        &["rmq topic stop-writes OrderEvents --broker broker-a"],
+    ),
     ("topic allow-writes", &["rmq topic allow-writes OrderEvents"]),
     (
         "topic cq",
@@ -356,7 +369,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("topic order get", &["rmq topic order get Steps"]),
     (
         "topic order set",
-        &["rmq topic order set Steps", "rmq topic order set Steps 'broker-a:4;broker-b:4'"],
+        &[
+            "rmq topic order set Steps",
+            "rmq topic order set Steps 'broker-a:4;broker-b:4'",
+        ],
     ),
     ("topic order unset", &["rmq topic order unset Steps"]),
     (
@@ -424,17 +440,29 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "group clients",
-        &["rmq group clients CG_ORDERS", "rmq group clients CG_ORDERS --stack"],
+        &[
+            "rmq group clients CG_ORDERS",
+            "rmq group clients CG_ORDERS --stack",
+        ],
     ),
-    ("group get", &["rmq group get CG_ORDERS", "rmq group get CG_ORDERS -o json"]),
+    (
+        "group get",
+        &["rmq group get CG_ORDERS", "rmq group get CG_ORDERS -o json"],
+    ),
     ("group describe", &["rmq group describe CG_ORDERS"]),
     (
         "group check",
-        &["rmq group check CG_ORDERS", "rmq group check CG_ORDERS --quiet -o json"],
+        &[
+            "rmq group check CG_ORDERS",
+            "rmq group check CG_ORDERS --quiet -o json",
+        ],
     ),
     (
         "group client-info",
-        &["rmq group client-info CG_ORDERS", "rmq group client-info CG_ORDERS --filter 'cached>1000'"],
+        &[
+            "rmq group client-info CG_ORDERS",
+            "rmq group client-info CG_ORDERS --filter 'cached>1000'",
+        ],
     ),
     (
         "group create",
@@ -452,7 +480,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "group delete",
-        &["rmq group delete CG_OLD --dry-run", "rmq group delete CG_OLD --keep-dlq"],
+        &[
+            "rmq group delete CG_OLD --dry-run",
+            "rmq group delete CG_OLD --keep-dlq",
+        ],
     ),
     (
         "group set-mode",
@@ -466,7 +497,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "producer clients",
-        &["rmq producer clients PG_ORDERS", "rmq producer clients PG_ORDERS --topic OrderEvents"],
+        &[
+            "rmq producer clients PG_ORDERS",
+            "rmq producer clients PG_ORDERS --topic OrderEvents",
+        ],
     ),
     (
         "consumer clients",
@@ -539,16 +573,25 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "bench produce",
-        &["rmq bench produce --topic Bench --size 1KiB --for 10s", "rmq bench produce --topic Bench --count 10000 --in-flight 32"],
+        &[
+            "rmq bench produce --topic Bench --size 1KiB --for 10s",
+            "rmq bench produce --topic Bench --count 10000 --in-flight 32",
+        ],
     ),
     ("bench consume", &["rmq bench consume --topic Bench --for 10s"]),
     (
         "bench latency",
-        &["rmq bench latency --topic Bench --count 100", "rmq bench latency --broker broker-a --size 1KiB"],
+        &[
+            "rmq bench latency --topic Bench --count 100",
+            "rmq bench latency --broker broker-a --size 1KiB",
+        ],
     ),
     (
         "bench cluster-latency",
-        &["rmq bench cluster-latency", "rmq bench cluster-latency --interval 10s -o jsonl"],
+        &[
+            "rmq bench cluster-latency",
+            "rmq bench cluster-latency --interval 10s -o jsonl",
+        ],
     ),
     (
         "message tail",

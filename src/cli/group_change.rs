@@ -17,8 +17,8 @@ use crate::client::admin::group_config::{GroupPatch, differences, fields, policy
 use crate::client::admin::topic::MAX_QUEUES;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{
-    CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy, GroupRetryPolicyType, MessageRequestMode,
-    SubscriptionGroupConfig,
+    CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy, GroupRetryPolicyType,
+    MessageRequestMode, SubscriptionGroupConfig,
 };
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX, check_group};
 
@@ -80,12 +80,17 @@ pub struct FieldArgs {
 impl FieldArgs {
     fn patch(self) -> Result<GroupPatch, Failure> {
         let within = |flag: &str, value: Option<i64>, least: i64, most: i64| match value {
-            Some(n) if !(least..=most).contains(&n) => {
-                Err(Failure::usage(format!("--{flag} {n} is out of range; use {least} to {most}")))
-            }
+            Some(n) if !(least..=most).contains(&n) => Err(Failure::usage(format!(
+                "--{flag} {n} is out of range; use {least} to {most}"
+            ))),
             _ => Ok(()),
         };
-        within("retry-queues", self.retry_queues.map(Into::into), 0, MAX_QUEUES.into())?;
+        within(
+            "retry-queues",
+            self.retry_queues.map(Into::into),
+            0,
+            MAX_QUEUES.into(),
+        )?;
         within("retry-max", self.retry_max.map(Into::into), -1, i32::MAX.into())?;
         within("read-from", self.read_from, 0, i64::MAX)?;
         within("slow-read-from", self.slow_read_from, 0, i64::MAX)?;
@@ -394,7 +399,10 @@ async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
     }
     mention(&mut plan, "group", &unread, !writes.is_empty())?;
     let undo = format!("rmq group delete {name} --cluster {}", quoted(&plan.cluster));
-    change::carry_out(session, &plan, writes, unread, Some(undo), |one| write(session, one)).await
+    change::carry_out(session, &plan, writes, unread, Some(undo), |one| {
+        write(session, one)
+    })
+    .await
 }
 
 /// What an update is called and may do.
@@ -474,11 +482,15 @@ async fn update(
         }
         if before.consume_enable && !after.consume_enable {
             plan.class = plan.class.max(Class::B);
-            plan.impact.push(format!("{}: the group's consumers are refused", broker.id.name));
+            plan.impact
+                .push(format!("{}: the group's consumers are refused", broker.id.name));
         }
         if before.consume_broadcast_enable && !after.consume_broadcast_enable {
             plan.class = plan.class.max(Class::B);
-            plan.impact.push(format!("{}: broadcasting clients of it are refused", broker.id.name));
+            plan.impact.push(format!(
+                "{}: broadcasting clients of it are refused",
+                broker.id.name
+            ));
         }
         undo.push(undo_line(name, &broker, &before, &changed));
         for (field, from, to) in &changed {
@@ -502,7 +514,10 @@ async fn update(
             Some(failure) => failure,
             None => Failure::new(
                 exit::NOT_FOUND,
-                format!("group \"{name}\" has no configuration on {} brokers, only positions", brokers.len()),
+                format!(
+                    "group \"{name}\" has no configuration on {} brokers, only positions",
+                    brokers.len()
+                ),
             )
             .hint(format!("rmq group create {name}")),
         });
@@ -512,7 +527,10 @@ async fn update(
         return Ok(());
     }
     let undo = undo.join(" && ");
-    change::carry_out(session, &plan, writes, unread, Some(undo), |one| write(session, one)).await
+    change::carry_out(session, &plan, writes, unread, Some(undo), |one| {
+        write(session, one)
+    })
+    .await
 }
 
 /// The command that restores what a broker had.
@@ -600,7 +618,10 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         let ids: Vec<&str> = online.keys().map(String::as_str).collect();
         return Err(Failure::new(
             exit::PRECONDITION,
-            format!("group \"{name}\" has {} clients online; nothing was changed", ids.len()),
+            format!(
+                "group \"{name}\" has {} clients online; nothing was changed",
+                ids.len()
+            ),
         )
         .because(format!("They are {}.", ids.join(", ")))
         .hint(format!("stop them first; rmq group clients {name}")));
@@ -644,12 +665,19 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
             step(
                 target.clone(),
                 "group",
-                format!("retry-max {}, consume-enable {}", config.retry_max_times, config.consume_enable),
+                format!(
+                    "retry-max {}, consume-enable {}",
+                    config.retry_max_times, config.consume_enable
+                ),
             );
             steps += 1;
         }
         if there.offsets > 0 && !args.keep_offsets {
-            step(target.clone(), "offsets", format!("positions in {} topics", there.offsets));
+            step(
+                target.clone(),
+                "offsets",
+                format!("positions in {} topics", there.offsets),
+            );
             steps += 1;
         }
         if steps > 0 {
@@ -676,7 +704,8 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         }
     }
     for (topic, messages) in &topics {
-        plan.impact.push(format!("{messages} messages of {topic} are lost"));
+        plan.impact
+            .push(format!("{messages} messages of {topic} are lost"));
     }
     mention(&mut plan, "group", &unread, !writes.is_empty())?;
     if writes.is_empty() {
@@ -684,7 +713,10 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
             Some(failure) => failure,
             None => Failure::new(
                 exit::NOT_FOUND,
-                format!("group \"{name}\" has nothing left to delete on {} brokers", brokers.len()),
+                format!(
+                    "group \"{name}\" has nothing left to delete on {} brokers",
+                    brokers.len()
+                ),
             ),
         });
     }
@@ -717,7 +749,13 @@ enum Removal {
     Route(String, String),
 }
 
-async fn remove(session: &Session, removal: Removal, name: &str, cluster: &str, keep_offsets: bool) -> Outcome {
+async fn remove(
+    session: &Session,
+    removal: Removal,
+    name: &str,
+    cluster: &str,
+    keep_offsets: bool,
+) -> Outcome {
     let client = &session.client;
     let deadline = client.deadline();
     let done = match &removal {
@@ -726,7 +764,11 @@ async fn remove(session: &Session, removal: Removal, name: &str, cluster: &str, 
                 .delete_group_on_broker(&broker.server(), name, !keep_offsets, deadline)
                 .await
         }
-        Removal::Topic(broker, topic) => client.delete_topic_on_broker(&broker.server(), topic, deadline).await,
+        Removal::Topic(broker, topic) => {
+            client
+                .delete_topic_on_broker(&broker.server(), topic, deadline)
+                .await
+        }
         Removal::Route(addr, topic) => {
             client
                 .delete_topic_on_name_server(addr, topic, cluster, deadline)
@@ -745,11 +787,13 @@ async fn remove(session: &Session, removal: Removal, name: &str, cluster: &str, 
             Ok(_) => Outcome::Done,
             Err((_, failure)) => Outcome::Unproven(format!("deleted, but not read back: {}", failure.line())),
         },
-        Removal::Topic(broker, topic) => match client.topic_config(&broker, &topic, client.deadline()).await {
-            Ok(None) => Outcome::Done,
-            Ok(Some(_)) => Outcome::Unproven("the broker still has the topic".into()),
-            Err(e) => Outcome::Unproven(format!("deleted, but not read back: {}", e.reason())),
-        },
+        Removal::Topic(broker, topic) => {
+            match client.topic_config(&broker, &topic, client.deadline()).await {
+                Ok(None) => Outcome::Done,
+                Ok(Some(_)) => Outcome::Unproven("the broker still has the topic".into()),
+                Err(e) => Outcome::Unproven(format!("deleted, but not read back: {}", e.reason())),
+            }
+        }
         Removal::Route(addr, topic) => {
             let end = Instant::now() + session.timeout;
             loop {
@@ -849,30 +893,44 @@ async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let undo = undo.join(" && ");
-    change::carry_out(session, &plan, writes, unread, Some(undo), |broker: BrokerAt| async move {
-        let server = broker.server();
-        let done = client
-            .set_request_mode(&server, group, topic, args.mode, args.share_queues, client.deadline())
-            .await;
-        if let Err(e) = done {
-            return Outcome::Failed(Failure::from(&e));
-        }
-        match client.request_modes(&server, client.deadline()).await {
-            Ok(modes) => {
-                let now = modes
-                    .message_request_mode_map
-                    .get(topic)
-                    .and_then(|groups| groups.get(group))
-                    .map(|m| (m.mode, m.pop_share_queue_num));
-                if now == after {
-                    Outcome::Done
-                } else {
-                    Outcome::Unproven(format!("the mode reads back {}", mode_text(now)))
-                }
+    change::carry_out(
+        session,
+        &plan,
+        writes,
+        unread,
+        Some(undo),
+        |broker: BrokerAt| async move {
+            let server = broker.server();
+            let done = client
+                .set_request_mode(
+                    &server,
+                    group,
+                    topic,
+                    args.mode,
+                    args.share_queues,
+                    client.deadline(),
+                )
+                .await;
+            if let Err(e) = done {
+                return Outcome::Failed(Failure::from(&e));
             }
-            Err(e) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-        }
-    })
+            match client.request_modes(&server, client.deadline()).await {
+                Ok(modes) => {
+                    let now = modes
+                        .message_request_mode_map
+                        .get(topic)
+                        .and_then(|groups| groups.get(group))
+                        .map(|m| (m.mode, m.pop_share_queue_num));
+                    if now == after {
+                        Outcome::Done
+                    } else {
+                        Outcome::Unproven(format!("the mode reads back {}", mode_text(now)))
+                    }
+                }
+                Err(e) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
+            }
+        },
+    )
     .await
 }
 
@@ -882,7 +940,11 @@ mod tests {
 
     #[test]
     fn retry_policies_are_read_in_every_form() {
-        for text in ["levels", "custom:1s,5s,10s", "exponential:initial=1s,max=1h,multiplier=3"] {
+        for text in [
+            "levels",
+            "custom:1s,5s,10s",
+            "exponential:initial=1s,max=1h,multiplier=3",
+        ] {
             assert_eq!(policy_text(&retry_policy(text).unwrap()), text);
         }
         assert_eq!(
@@ -892,7 +954,14 @@ mod tests {
         // The form of mqadmin's -p.
         let json = r#"{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000,10000]}}"#;
         assert_eq!(policy_text(&retry_policy(json).unwrap()), "custom:1s,5s,10s");
-        for bad in ["", "custom:", "custom:5", "linear:1s", "exponential:initial=0s", "exponential:x=1"] {
+        for bad in [
+            "",
+            "custom:",
+            "custom:5",
+            "linear:1s",
+            "exponential:initial=0s",
+            "exponential:x=1",
+        ] {
             assert!(retry_policy(bad).is_err(), "{bad}");
         }
     }

@@ -208,7 +208,9 @@ fn checks(view: &GroupView, findings: &[GroupFinding]) -> Rows {
         ]);
     }
     listing.summary.insert("group".into(), view.name.clone().into());
-    listing.summary.insert("clients".into(), view.clients.ids().len().into());
+    listing
+        .summary
+        .insert("clients".into(), view.clients.ids().len().into());
     let silent: Vec<&str> = view
         .running
         .iter()
@@ -236,7 +238,10 @@ async fn check(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(), 
         }
     }
     if findings.is_empty() && partial.is_ok() {
-        session.note(&format!("{group}: nothing found ({} clients)", view.clients.ids().len()));
+        session.note(&format!(
+            "{group}: nothing found ({} clients)",
+            view.clients.ids().len()
+        ));
     }
     let any = !findings.is_empty();
     if any || !session.is_table() {
@@ -265,9 +270,19 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
     let ids = view.clients.ids();
     let shape = view.clients.connections().next().map(|(_, c)| c);
     let lag: Option<i64> = (!view.is_broadcast())
-        .then(|| view.queues.iter().filter_map(|q| q.lag()).reduce(i64::saturating_add))
+        .then(|| {
+            view.queues
+                .iter()
+                .filter_map(|q| q.lag())
+                .reduce(i64::saturating_add)
+        })
         .flatten();
-    let flags: BTreeSet<bool> = view.configs.values().flatten().map(|c| c.consume_enable).collect();
+    let flags: BTreeSet<bool> = view
+        .configs
+        .values()
+        .flatten()
+        .map(|c| c.consume_enable)
+        .collect();
     let mut configs = config_columns();
     for (broker, config) in &view.configs {
         if let Some(config) = config {
@@ -278,7 +293,14 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
     configs.rows.iter_mut().for_each(|row| row.truncate(13));
     let mut clients = Listing::new(
         "GroupClients",
-        &[col("client"), col("addr"), col("language"), col("version"), col("brokers"), col("queues")],
+        &[
+            col("client"),
+            col("addr"),
+            col("language"),
+            col("version"),
+            col("brokers"),
+            col("queues"),
+        ],
     );
     let owners = view.owners();
     let mut seen = BTreeSet::new();
@@ -302,8 +324,7 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
             }
         }
     }
-    let mut subscriptions =
-        Listing::new("Subscriptions", &[col("topic"), col("expression"), col("type")]);
+    let mut subscriptions = Listing::new("Subscriptions", &[col("topic"), col("expression"), col("type")]);
     let mut subscribed = BTreeSet::new();
     for (_, connection) in view.clients.connections() {
         for (topic, s) in &connection.subscription_table {
@@ -318,14 +339,24 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
     }
     let mut backlog = Listing::new(
         "GroupLag",
-        &[col("topic"), col("queues"), col("lag"), col("max_queue_lag"), col("oldest_ms")],
+        &[
+            col("topic"),
+            col("queues"),
+            col("lag"),
+            col("max_queue_lag"),
+            col("oldest_ms"),
+        ],
     );
     let mut by_topic: BTreeMap<&str, Vec<&crate::client::snapshot::GroupLag>> = BTreeMap::new();
     for row in &view.queues {
         by_topic.entry(&row.topic).or_default().push(row);
     }
     for (topic, rows) in by_topic {
-        let lags = || rows.iter().filter_map(|r| r.lag()).filter(|_| !view.is_broadcast());
+        let lags = || {
+            rows.iter()
+                .filter_map(|r| r.lag())
+                .filter(|_| !view.is_broadcast())
+        };
         backlog.push(vec![
             topic.into(),
             rows.len().into(),
@@ -375,7 +406,10 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
                 "retry_messages",
                 view.messages_in(&format!("{RETRY_PREFIX}{group}")).into(),
             ),
-            ("dead_letters", view.messages_in(&format!("{DLQ_PREFIX}{group}")).into()),
+            (
+                "dead_letters",
+                view.messages_in(&format!("{DLQ_PREFIX}{group}")).into(),
+            ),
             ("findings", findings.len().into()),
         ],
         tables: vec![

@@ -11,12 +11,12 @@ pub use super::body::BodyForm;
 use super::body::{JsonTest, Test};
 use super::exit::{self, Failure};
 use super::message_list::StretchArgs;
-use super::{message_act, message_list};
 use super::output::{Cell, Column, Detail, Listing, col, wide};
 use super::session::Session;
 use super::tail::{self, TailArgs};
 use super::time::{self, When};
 use super::topic::not_found;
+use super::{message_act, message_list};
 use crate::client::admin::cluster::registered;
 use crate::client::admin::message::Pull;
 use crate::client::admin::topic::{MAX_QUEUES, masters};
@@ -190,7 +190,9 @@ fn delay(text: &str) -> Result<Delay, String> {
         return if (1..=99).contains(&level) {
             Ok(Delay::Level(level))
         } else {
-            Err(format!("{level} is not a delay level; use 1 to 99, or a duration such as 90s"))
+            Err(format!(
+                "{level} is not a delay level; use 1 to 99, or a duration such as 90s"
+            ))
         };
     }
     time::parse_duration(text).map(|span| Delay::Ms(span.as_millis()))
@@ -323,7 +325,9 @@ async fn topic_masters(session: &Session, topic: &str) -> Result<Vec<BrokerAt>, 
 /// The message that a place names, and brokers that failed on the way.
 pub async fn at_place(session: &Session, place: &Place) -> Result<(Message, Vec<Failure>), Failure> {
     match place {
-        Place { id: Some(id), topic, .. } => by_id(session, id, topic.as_deref()).await,
+        Place {
+            id: Some(id), topic, ..
+        } => by_id(session, id, topic.as_deref()).await,
         Place {
             topic: Some(topic),
             broker: Some(broker),
@@ -426,15 +430,19 @@ async fn by_offset(
         }
         _ => String::new(),
     };
-    pulled.messages.into_iter().find(|m| m.offset == offset).ok_or_else(|| {
-        Failure::new(
-            exit::NOT_FOUND,
-            format!(
-                "there is no message at offset {offset} of {topic} on {} queue {queue}{range}",
-                at.broker
-            ),
-        )
-    })
+    pulled
+        .messages
+        .into_iter()
+        .find(|m| m.offset == offset)
+        .ok_or_else(|| {
+            Failure::new(
+                exit::NOT_FOUND,
+                format!(
+                    "there is no message at offset {offset} of {topic} on {} queue {queue}{range}",
+                    at.broker
+                ),
+            )
+        })
 }
 
 /// Messages by key, or by unique key when `key` is none, from every master of the topic; failures; where it looked.
@@ -481,7 +489,10 @@ pub async fn search(
 
 impl FindArgs {
     fn tests(&self) -> Vec<Test> {
-        let properties = self.prop.iter().map(|(k, v)| Test::Property(k.clone(), v.clone()));
+        let properties = self
+            .prop
+            .iter()
+            .map(|(k, v)| Test::Property(k.clone(), v.clone()));
         properties
             .chain(self.body_contains.clone().map(Test::Contains))
             .chain(self.body_json.clone().map(Test::Json))
@@ -515,7 +526,11 @@ async fn find(session: &Session, args: &FindArgs) -> Result<(), Failure> {
     let window = window(session, args.since.as_ref(), args.until.as_ref())?;
     let topic = args.topic.as_str();
     let tests = args.tests();
-    if tests.is_empty() && [&args.key, &args.unique_id, &args.id, &args.tag].iter().all(|what| what.is_none()) {
+    if tests.is_empty()
+        && [&args.key, &args.unique_id, &args.id, &args.tag]
+            .iter()
+            .all(|what| what.is_none())
+    {
         return Err(Failure::usage(
             "name what to find: --key, --unique-id, --id, --tag, --prop, --body-contains or --body-json",
         )
@@ -641,7 +656,9 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
     };
     match args.delay {
         Some(Delay::Level(level)) => template.delay_level = Some(level),
-        Some(Delay::Ms(ms)) => template.properties.push((names::TIMER_DELAY_MS.into(), ms.to_string())),
+        Some(Delay::Ms(ms)) => template
+            .properties
+            .push((names::TIMER_DELAY_MS.into(), ms.to_string())),
         None => {}
     }
     if let Some(at) = &args.at {
@@ -649,11 +666,15 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             .at_ms(time::now_ms(), &session.printer.zone)
             .map_err(Failure::usage)?
             .ok_or_else(|| Failure::usage("--at wants a point in time"))?;
-        template.properties.push((names::TIMER_DELIVER_MS.into(), ms.to_string()));
+        template
+            .properties
+            .push((names::TIMER_DELIVER_MS.into(), ms.to_string()));
     }
     if let Some(key) = &args.order_key {
         let (broker, queue) = queue_by_hash(session, &args.topic, key).await?;
-        template.properties.push((names::SHARDING_KEY.into(), key.clone()));
+        template
+            .properties
+            .push((names::SHARDING_KEY.into(), key.clone()));
         template.broker = Some(broker);
         template.queue = Some(queue);
     }
@@ -678,12 +699,18 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             bodies.len() as u64 * u64::from(args.count),
             args.topic
         ));
-        return if session.is_table() { Ok(()) } else { session.printer.print(listing) };
+        return if session.is_table() {
+            Ok(())
+        } else {
+            session.printer.print(listing)
+        };
     }
     let mut sent = false;
-    let mut ticks = args
-        .rate
-        .map(|rate| tokio::time::interval(std::time::Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 86_400.0))));
+    let mut ticks = args.rate.map(|rate| {
+        tokio::time::interval(std::time::Duration::from_secs_f64(
+            (1.0 / rate).clamp(1e-6, 86_400.0),
+        ))
+    });
     'all: for body in &bodies {
         for _ in 0..args.count {
             if let Some(ticks) = &mut ticks {
@@ -740,8 +767,11 @@ async fn queue_by_hash(session: &Session, topic: &str, key: &str) -> Result<(Str
     let hash = usize::try_from(java_hash(key).checked_abs().unwrap_or(0)).unwrap_or(0);
     let at = hash % queues.len().max(1);
     queues.into_iter().nth(at).ok_or_else(|| {
-        Failure::new(exit::PRECONDITION, format!("topic {topic} has no queue that can be written"))
-            .hint(format!("rmq topic route {topic}"))
+        Failure::new(
+            exit::PRECONDITION,
+            format!("topic {topic} has no queue that can be written"),
+        )
+        .hint(format!("rmq topic route {topic}"))
     })
 }
 

@@ -62,7 +62,12 @@ pub struct ResendArgs {
     #[arg(long, value_name = "NAME")]
     to_topic: Option<String>,
     /// Producer group
-    #[arg(long, default_value = "RMQ_CLI", value_name = "NAME", hide_default_value = true)]
+    #[arg(
+        long,
+        default_value = "RMQ_CLI",
+        value_name = "NAME",
+        hide_default_value = true
+    )]
     producer_group: String,
 }
 
@@ -183,7 +188,9 @@ async fn tracks(session: &Session, message: &Message) -> Result<(Listing, Vec<Fa
 async fn body(session: &Session, place: &Place, out: Option<PathBuf>) -> Result<(), Failure> {
     let (message, failures) = message::at_place(session, place).await?;
     if let Some(why) = &message.body_error {
-        session.warn(&format!("the body does not decompress, it is written as stored: {why}"));
+        session.warn(&format!(
+            "the body does not decompress, it is written as stored: {why}"
+        ));
     }
     match &out {
         Some(path) => {
@@ -202,7 +209,9 @@ async fn body(session: &Session, place: &Place, out: Option<PathBuf>) -> Result<
 
 /// The start of the month that a unique key's time counts from, nearest to now and not later.
 fn month_time(month_ms: i32, now_ms: i64) -> Option<i64> {
-    let now = Timestamp::from_millisecond(now_ms).ok()?.to_zoned_datetime(jiff::tz::TimeZone::UTC);
+    let now = Timestamp::from_millisecond(now_ms)
+        .ok()?
+        .to_zoned_datetime(jiff::tz::TimeZone::UTC);
     let first = now.date().first_of_month();
     let at = |first: jiff::civil::Date| -> Option<i64> {
         let start = jiff::tz::TimeZone::UTC
@@ -239,8 +248,10 @@ fn decode_id(session: &Session, id: &str) -> Result<(), Failure> {
             ));
         }
         Err(e) if offset_id.is_err() => {
-            return Err(Failure::usage(format!("\"{id}\" is neither an offset id nor a unique key"))
-                .because(e.to_string()));
+            return Err(
+                Failure::usage(format!("\"{id}\" is neither an offset id nor a unique key"))
+                    .because(e.to_string()),
+            );
         }
         Err(_) => {}
     }
@@ -309,15 +320,26 @@ async fn resend(session: &Session, args: ResendArgs) -> Result<(), Failure> {
     if let Some(why) = &message.body_error {
         return Err(Failure::new(
             exit::PRECONDITION,
-            format!("the body of {} does not decompress; nothing was sent", message.offset_id),
+            format!(
+                "the body of {} does not decompress; nothing was sent",
+                message.offset_id
+            ),
         )
         .because(why.clone()));
     }
     let mut groups = std::collections::BTreeSet::new();
     for broker in masters(&route) {
-        groups.extend(client.topic_groups(&broker.server(), &topic, client.deadline()).await?);
+        groups.extend(
+            client
+                .topic_groups(&broker.server(), &topic, client.deadline())
+                .await?,
+        );
     }
-    let cluster = route.broker_datas.first().map(|b| b.cluster.clone()).unwrap_or_default();
+    let cluster = route
+        .broker_datas
+        .first()
+        .map(|b| b.cluster.clone())
+        .unwrap_or_default();
     let plan = Plan {
         action: format!("resend message {}", message.offset_id),
         object: topic.clone(),
@@ -326,7 +348,10 @@ async fn resend(session: &Session, args: ResendArgs) -> Result<(), Failure> {
         steps: vec![Step {
             target: format!("topic {topic}"),
             field: "message".into(),
-            before: format!("{} queue {} offset {}", message.broker, message.queue, message.offset),
+            before: format!(
+                "{} queue {} offset {}",
+                message.broker, message.queue, message.offset
+            ),
             after: "one more copy at the end of a queue".into(),
         }],
         impact: vec![if groups.is_empty() {
@@ -381,8 +406,7 @@ async fn target(
     client: Option<&str>,
     brokers: &[BrokerAt],
 ) -> Result<(String, Vec<BrokerAt>), Failure> {
-    let ids: BTreeMap<String, Vec<BrokerAt>> =
-        session.client.clients_of_group(brokers, group).await.ids();
+    let ids: BTreeMap<String, Vec<BrokerAt>> = session.client.clients_of_group(brokers, group).await.ids();
     match client {
         Some(id) => match ids.get(id) {
             Some(brokers) => Ok((id.to_owned(), brokers.clone())),
@@ -442,7 +466,14 @@ async fn push(session: &Session, args: PushArgs) -> Result<(), Failure> {
     let group = args.group.as_str();
     change::carry_out(session, &plan, vec![(1, ())], Vec::new(), None, |()| async move {
         let result = client
-            .push_message(broker, group, id, &message.topic, &message.offset_id, client.deadline())
+            .push_message(
+                broker,
+                group,
+                id,
+                &message.topic,
+                &message.offset_id,
+                client.deadline(),
+            )
             .await;
         match result {
             Ok(result) => {

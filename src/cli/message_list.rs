@@ -62,7 +62,12 @@ pub struct ListArgs {
     #[command(flatten)]
     stretch: StretchArgs,
     /// Where to begin: earliest, latest or a time [default: earliest]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "from_offset")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "from_offset"
+    )]
     from: Option<When>,
     /// Begin at this offset of each queue
     #[arg(long, value_name = "N")]
@@ -196,7 +201,10 @@ impl<'a> Progress<'a> {
         if !read.is_multiple_of(256) || self.session.is_quiet() {
             return;
         }
-        let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut said = self
+            .said
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if said.elapsed() > PROGRESS {
             *said = Instant::now();
             self.session.talk(&format!("{}: {read} messages read", self.what));
@@ -214,8 +222,7 @@ pub async fn gather(
     session: &Session,
     found: Vec<QueueAt>,
     topic: &str,
-    from: From,
-    until: i64,
+    (from, until): (From, i64),
     select: &Select,
     limit: usize,
     passes: &(dyn Fn(&Message) -> bool + Sync),
@@ -274,8 +281,7 @@ pub async fn list(session: &Session, args: ListArgs) -> Result<(), Failure> {
     }
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let topic = &args.stretch.topic;
-    let (messages, failures, _) =
-        gather(session, found, topic, from, until, &select, limit, &|_| true).await;
+    let (messages, failures, _) = gather(session, found, topic, (from, until), &select, limit, &|_| true).await;
     let some = !messages.is_empty() || failures.is_empty();
     let verdict = Failure::over(&failures, some);
     if messages.is_empty() && failures.is_empty() {
@@ -490,7 +496,11 @@ pub async fn count(session: &Session, args: CountArgs) -> Result<(), Failure> {
         }
     }
     for ((name, queue), n) in sums {
-        let mut row: Vec<Cell> = vec![if name.is_empty() { Cell::Unknown } else { name.into() }];
+        let mut row: Vec<Cell> = vec![if name.is_empty() {
+            Cell::Unknown
+        } else {
+            name.into()
+        }];
         if args.by == CountBy::Queue {
             row.push(queue.into());
         }
@@ -514,7 +524,11 @@ pub async fn search(
     limit: usize,
 ) -> Result<(Vec<Message>, Vec<Failure>, u64), Failure> {
     let found = wanted(session, args).await?;
-    let from = if window.0 <= 0 { From::Earliest } else { From::Time(window.0) };
+    let from = if window.0 <= 0 {
+        From::Earliest
+    } else {
+        From::Time(window.0)
+    };
     let passes = |message: &Message| {
         (window.0..=window.1).contains(&message.stored_ms) && tests.iter().all(|t| t.passes(message))
     };
@@ -522,8 +536,7 @@ pub async fn search(
         session,
         found,
         &args.topic,
-        from,
-        window.1,
+        (from, window.1),
         &args.select(),
         limit,
         &passes,

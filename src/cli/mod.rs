@@ -275,7 +275,9 @@ pub fn run() -> ExitCode {
 fn has_own_deadline(grammar: &clap::Command, matches: &clap::ArgMatches) -> bool {
     let (mut command, mut at) = (grammar, matches);
     while let Some((name, below)) = at.subcommand() {
-        let Some(sub) = command.find_subcommand(name) else { break };
+        let Some(sub) = command.find_subcommand(name) else {
+            break;
+        };
         (command, at) = (sub, below);
     }
     command
@@ -384,13 +386,15 @@ fn ask(global: &Global, command: impl AsyncFnOnce(&Session) -> Result<(), Failur
     on_this_thread(async {
         let done = match session.deadline {
             None => command(&session).await,
-            Some(limit) => tokio::time::timeout(limit, command(&session)).await.unwrap_or_else(|_| {
-                Err(Failure::new(
-                    exit::TIMEOUT,
-                    format!("not done within {}", time::duration(limit)),
-                )
-                .because("--deadline limits the whole command; what was sent before stays done."))
-            }),
+            Some(limit) => tokio::time::timeout(limit, command(&session))
+                .await
+                .unwrap_or_else(|_| {
+                    Err(Failure::new(
+                        exit::TIMEOUT,
+                        format!("not done within {}", time::duration(limit)),
+                    )
+                    .because("--deadline limits the whole command; what was sent before stays done."))
+                }),
         };
         session.warn_of_dead_name_servers();
         done
@@ -448,8 +452,16 @@ fn trace(call: &Observed<'_>, headers: bool) {
         let _ = writeln!(err, "           > {}", header_text(call.fields));
         if let Ok(answer) = call.outcome {
             let remark = answer.remark.as_deref().unwrap_or_default();
-            let remark = if remark.is_empty() { String::new() } else { format!(" remark: {remark}") };
-            let text = format!("{} body: {} bytes{remark}", header_text(&answer.fields), answer.body.len());
+            let remark = if remark.is_empty() {
+                String::new()
+            } else {
+                format!(" remark: {remark}")
+            };
+            let text = format!(
+                "{} body: {} bytes{remark}",
+                header_text(&answer.fields),
+                answer.body.len()
+            );
             let _ = writeln!(err, "           < {}", output::printable(&text));
         }
     }
@@ -460,7 +472,11 @@ fn header_text(fields: &crate::fields::Fields) -> String {
     let words: Vec<String> = fields
         .iter()
         .map(|(name, value)| {
-            let value = if crate::client::sign::is_secret(name) { "***" } else { value };
+            let value = if crate::client::sign::is_secret(name) {
+                "***"
+            } else {
+                value
+            };
             output::printable(&format!("{name}={value}"))
         })
         .collect();

@@ -160,7 +160,11 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
 }
 
 fn shown(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn talk(text: &str) {
@@ -171,7 +175,11 @@ fn talk(text: &str) {
 
 /// The failure for an old command that `rmq` has none for.
 fn none(name: &str, why: &str) -> Failure {
-    Failure::new(exit::UNSUPPORTED, format!("mqadmin {name} has no counterpart in rmq")).because(why)
+    Failure::new(
+        exit::UNSUPPORTED,
+        format!("mqadmin {name} has no counterpart in rmq"),
+    )
+    .because(why)
 }
 
 #[cfg(test)]
@@ -226,14 +234,42 @@ mod tests {
                 (_, "f") if long == "force" => "true",
                 _ => match long.trim() {
                     "brokerAddr" | "broker" | "controllerAddress" => "10.0.0.1:10911",
-                    "readQueueNums" | "writeQueueNums" | "amount" | "size" | "count" | "queue" | "queueId" | "index"
-                    | "offset" | "qid" | "MessageNumber" | "maxNum" | "interval" | "messageSize" | "level"
-                    | "timeoutMillis" | "retryQueueNums" | "retryMaxTimes" | "brokerId" | "threshold"
-                    | "whichBrokerWhenConsumeSlowly" | "popShareQueueNum" => "7",
+                    "readQueueNums"
+                    | "writeQueueNums"
+                    | "amount"
+                    | "size"
+                    | "count"
+                    | "queue"
+                    | "queueId"
+                    | "index"
+                    | "offset"
+                    | "qid"
+                    | "MessageNumber"
+                    | "maxNum"
+                    | "interval"
+                    | "messageSize"
+                    | "level"
+                    | "timeoutMillis"
+                    | "retryQueueNums"
+                    | "retryMaxTimes"
+                    | "brokerId"
+                    | "threshold"
+                    | "whichBrokerWhenConsumeSlowly"
+                    | "popShareQueueNum" => "7",
                     "perm" => "6",
-                    "order" | "unit" | "hasUnitSub" | "consumeEnable" | "consumeFromMinEnable" | "printBody"
-                    | "print msg" | "consumeBroadcastEnable" | "consumeMessageOrderly" | "showClientIP"
-                    | "notifyConsumerIdsChanged" | "removeOffset" | "jsonEnable" => "true",
+                    "order"
+                    | "unit"
+                    | "hasUnitSub"
+                    | "consumeEnable"
+                    | "consumeFromMinEnable"
+                    | "printBody"
+                    | "print msg"
+                    | "consumeBroadcastEnable"
+                    | "consumeMessageOrderly"
+                    | "showClientIP"
+                    | "notifyConsumerIdsChanged"
+                    | "removeOffset"
+                    | "jsonEnable" => "true",
                     _ => "X",
                 },
             }
@@ -269,7 +305,10 @@ mod tests {
         let text = argv.join(" ");
         match super::super::command().try_get_matches_from(&argv) {
             Ok(_) => Ok(text),
-            Err(e) => Err(format!("{text}: {}", e.to_string().lines().next().unwrap_or_default())),
+            Err(e) => Err(format!(
+                "{text}: {}",
+                e.to_string().lines().next().unwrap_or_default()
+            )),
         }
     }
 
@@ -280,7 +319,8 @@ mod tests {
             let all = example(old);
             // Each option that excludes others alone with the required ones, too.
             let mut lines = vec![all.clone()];
-            if old.options.iter().any(|(s, _, _)| *s == "c") && old.options.iter().any(|(s, _, _)| *s == "b") {
+            if old.options.iter().any(|(s, _, _)| *s == "c") && old.options.iter().any(|(s, _, _)| *s == "b")
+            {
                 let mut other = Vec::new();
                 let mut skip = false;
                 for word in &all {
@@ -329,7 +369,10 @@ mod tests {
             let given = Given::read(old, &words).unwrap();
             assert_eq!(given.namesrv.as_deref(), Some("a:1"), "{line}");
             let line = (old.line)(&given).unwrap();
-            assert_eq!(line.words.join(" "), "topic update T --create --cluster C1 --perm 4");
+            assert_eq!(
+                line.words.join(" "),
+                "topic update T --create --cluster C1 --perm 4"
+            );
         }
         for bad in ["-t", "-z 1", "-c C1", "-t T -c C1 stray"] {
             let words: Vec<String> = bad.split(' ').map(str::to_owned).collect();

@@ -54,7 +54,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             topic,
             scope,
             watch,
-        } => watch::print(session, &watch, || clients(session, &group, topic.as_deref(), &scope)).await,
+        } => {
+            watch::print(session, &watch, || {
+                clients(session, &group, topic.as_deref(), &scope)
+            })
+            .await
+        }
     }
 }
 
@@ -89,7 +94,9 @@ pub async fn list(session: &Session, brokers: Vec<BrokerAt>, kind: &'static str)
                 for (group, producers) in groups {
                     for producer in producers {
                         let key = (group.clone(), producer.client_id.clone());
-                        let one = seen.entry(key).or_insert_with(|| (producer.clone(), BTreeSet::new()));
+                        let one = seen
+                            .entry(key)
+                            .or_insert_with(|| (producer.clone(), BTreeSet::new()));
                         if producer.last_update_timestamp > one.0.last_update_timestamp {
                             one.0 = producer;
                         }

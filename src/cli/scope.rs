@@ -35,9 +35,9 @@ impl ScopeArgs {
         if session.prefer_slave && which == Which::Masters {
             let all = registered(&info);
             for broker in &mut brokers {
-                let slave = all
-                    .iter()
-                    .find(|b| b.id.name == broker.id.name && b.id.cluster == broker.id.cluster && !b.id.is_master());
+                let slave = all.iter().find(|b| {
+                    b.id.name == broker.id.name && b.id.cluster == broker.id.cluster && !b.id.is_master()
+                });
                 if let Some(slave) = slave {
                     *broker = slave.clone();
                 }

@@ -86,7 +86,13 @@ pub struct Global {
     #[arg(long, global = true)]
     pub prefer_slave: bool,
     /// Sign requests as this account
-    #[arg(long, global = true, env = "RMQ_ACCESS_KEY", value_name = "KEY", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "RMQ_ACCESS_KEY",
+        value_name = "KEY",
+        hide_env = true
+    )]
     pub access_key: Option<String>,
     /// File with the account's secret, readable by its owner alone
     #[arg(long, global = true, value_name = "FILE")]

@@ -139,7 +139,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 scope,
                 ..ListArgs::default()
             };
-            watch::print(session, &WatchArgs::default(), || list(session, &args, "UnusedTopics")).await
+            watch::print(session, &WatchArgs::default(), || {
+                list(session, &args, "UnusedTopics")
+            })
+            .await
         }
         Command::Get { name, scope, watch } => {
             watch::print(session, &watch, || get(session, &name, &scope)).await
@@ -328,12 +331,14 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
         listing.errors.dedup_by(|a, b| a.what == b.what);
         let now = time::now_ms();
         topics.retain(|name, _| {
-            let Some(extra) = extra.get(name) else { return args.idle.is_none() && !args.no_consumers };
+            let Some(extra) = extra.get(name) else {
+                return args.idle.is_none() && !args.no_consumers;
+            };
             let idle = args.idle.is_none_or(|idle| {
                 let age = u64::try_from(now.saturating_sub(extra.last_stored)).unwrap_or(0);
                 extra.last_stored == 0 || Duration::from_millis(age) >= idle
             });
-            idle && !(args.no_consumers && !extra.groups.is_empty())
+            idle && (!args.no_consumers || extra.groups.is_empty())
         });
     }
     for (name, configs) in topics {

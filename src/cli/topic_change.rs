@@ -11,10 +11,10 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::topic::{configs, not_found};
 use super::{quoted, time, topic_order};
+use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{
     ConfigSource, MAX_QUEUES, PermChange, TopicPatch, UNIT, UNIT_SUB, differences, kind,
 };
-use crate::client::admin::group_check::count;
 use crate::client::snapshot::TopicKind;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
@@ -145,7 +145,9 @@ fn broker_queues(text: &str) -> Result<(String, i32), String> {
     let (broker, number) = super::broker::pair(text)?;
     match number.trim().parse() {
         Ok(n) if (1..=MAX_QUEUES).contains(&n) => Ok((broker, n)),
-        _ => Err(format!("{number} is not a number of queues; use 1 to {MAX_QUEUES}")),
+        _ => Err(format!(
+            "{number} is not a number of queues; use 1 to {MAX_QUEUES}"
+        )),
     }
 }
 
@@ -357,7 +359,10 @@ async fn order_entries(
     writes: &[Write],
 ) -> Result<Vec<OrderEntry>, Failure> {
     let scope = crate::client::Scope {
-        cluster: writes.first().map(|w| w.broker.id.cluster.clone()).filter(|c| !c.is_empty()),
+        cluster: writes
+            .first()
+            .map(|w| w.broker.id.cluster.clone())
+            .filter(|c| !c.is_empty()),
         ..crate::client::Scope::default()
     };
     let brokers = session.client.brokers(&scope, Which::Masters).await?;
@@ -528,7 +533,16 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     } else {
         Vec::new()
     };
-    carry_out(session, plan, writes, unread, order, &args.name, undo.join(" && ")).await
+    carry_out(
+        session,
+        plan,
+        writes,
+        unread,
+        order,
+        &args.name,
+        undo.join(" && "),
+    )
+    .await
 }
 
 /// Raises the class of a plan, adds its impact, and refuses what hides messages.
@@ -902,7 +916,12 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             }
         }
     }
-    mention(&mut plan, "topic", &unread, !targets.is_empty() || !routed.is_empty())?;
+    mention(
+        &mut plan,
+        "topic",
+        &unread,
+        !targets.is_empty() || !routed.is_empty(),
+    )?;
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);
@@ -949,7 +968,9 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         })
         .await;
     let on_entries = client
-        .each(entries, |addr| async move { topic_order::write(session, &addr, name, None).await })
+        .each(entries, |addr| async move {
+            topic_order::write(session, &addr, name, None).await
+        })
         .await;
     let not_read = unread.into_iter().map(|u| Outcome::Failed(u.failure));
     let outcomes = on_brokers
@@ -986,7 +1007,11 @@ async fn companions(
         }
         for broker in &brokers {
             for topic in [format!("{RETRY_PREFIX}{group}"), format!("{DLQ_PREFIX}{group}")] {
-                if client.topic_config(broker, &topic, client.deadline()).await?.is_some() {
+                if client
+                    .topic_config(broker, &topic, client.deadline())
+                    .await?
+                    .is_some()
+                {
                     let stats = client
                         .topic_stats(&broker.server(), &topic, client.deadline())
                         .await?;

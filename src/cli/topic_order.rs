@@ -85,16 +85,21 @@ async fn get(session: &Session, name: &str) -> Result<(), Failure> {
         match value {
             Ok(value) => {
                 found |= value.is_some();
-                listing.push(vec![addr.into(), name.into(), value.map_or(Cell::Unknown, Cell::Text)]);
+                listing.push(vec![
+                    addr.into(),
+                    name.into(),
+                    value.map_or(Cell::Unknown, Cell::Text),
+                ]);
             }
             Err(e) => listing.errors.push(Failure::from(&e)),
         }
     }
     if !found && listing.errors.is_empty() {
-        return Err(
-            Failure::new(exit::NOT_FOUND, format!("topic {name} has no order entry at any name server"))
-                .hint(format!("rmq topic order set {name}")),
-        );
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("topic {name} has no order entry at any name server"),
+        )
+        .hint(format!("rmq topic order set {name}")));
     }
     let verdict = Failure::over(&listing.errors, !listing.rows.is_empty());
     session.printer.print(listing)?;
@@ -104,7 +109,10 @@ async fn get(session: &Session, name: &str) -> Result<(), Failure> {
 /// Writes the entry at one name server and reads it back.
 pub async fn write(session: &Session, addr: &str, topic: &str, value: Option<&str>) -> Outcome {
     let client = &session.client;
-    if let Err(e) = client.write_order_conf(addr, topic, value, client.deadline()).await {
+    if let Err(e) = client
+        .write_order_conf(addr, topic, value, client.deadline())
+        .await
+    {
         return Outcome::Failed(Failure::from(&e));
     }
     match client
@@ -175,8 +183,13 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
         None => format!("rmq topic order unset {name}"),
     };
     let value = value.as_deref();
-    change::carry_out(session, &plan, writes, unread, Some(undo), |addr: String| async move {
-        write(session, &addr, name, value).await
-    })
+    change::carry_out(
+        session,
+        &plan,
+        writes,
+        unread,
+        Some(undo),
+        |addr: String| async move { write(session, &addr, name, value).await },
+    )
     .await
 }

@@ -192,7 +192,10 @@ async fn clusters(session: &Session, name: &str) -> Result<(), Failure> {
             .map(|q| q.write_queue_nums)
             .sum::<i32>();
     }
-    let mut listing = Listing::new("TopicClusters", &[col("cluster"), col("brokers"), col("write_queues")]);
+    let mut listing = Listing::new(
+        "TopicClusters",
+        &[col("cluster"), col("brokers"), col("write_queues")],
+    );
     for (cluster, (mut brokers, queues)) in by_cluster {
         brokers.sort();
         listing.push(vec![cluster.into(), brokers.into(), queues.into()]);
@@ -279,7 +282,10 @@ async fn stats(
     let client = &session.client;
     let scope = scope.scope(session);
     let topics: Vec<String> = if names.is_empty() {
-        let (names, info) = tokio::join!(client.topic_names(scope.cluster.as_deref()), client.cluster_info());
+        let (names, info) = tokio::join!(
+            client.topic_names(scope.cluster.as_deref()),
+            client.cluster_info()
+        );
         let info = info?;
         let mut servers: BTreeSet<String> = info.broker_addr_table.keys().cloned().collect();
         servers.extend(info.cluster_addr_table.keys().cloned());
@@ -467,7 +473,9 @@ async fn shares(
         .iter()
         .filter(|q| q.perm.readable())
         .flat_map(|q| {
-            let count = q.read_queue_nums.clamp(0, crate::client::admin::topic::MAX_QUEUES);
+            let count = q
+                .read_queue_nums
+                .clamp(0, crate::client::admin::topic::MAX_QUEUES);
             (0..count).map(|queue_id| MessageQueue {
                 topic: name.to_owned(),
                 broker_name: q.broker_name.clone(),
@@ -556,7 +564,10 @@ async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<()
                         .into(),
                 ]);
             }
-            Ok(None) => hints.push(format!("{} is routed but does not have the topic", broker.id.name)),
+            Ok(None) => hints.push(format!(
+                "{} is routed but does not have the topic",
+                broker.id.name
+            )),
             Err(e) => errors.push(Failure::from(&e)),
         }
     }

@@ -52,7 +52,9 @@ pub async fn print<F: Future<Output = Result<Rows, Failure>>>(
     args: &WatchArgs,
     look: impl Fn() -> F,
 ) -> Result<(), Failure> {
-    let interval = args.watch.or(args.watch_until.as_ref().map(|_| Duration::from_secs(2)));
+    let interval = args
+        .watch
+        .or(args.watch_until.as_ref().map(|_| Duration::from_secs(2)));
     let Some(interval) = interval else {
         let rows = look().await;
         session.warn_of_dead_name_servers();

@@ -160,7 +160,13 @@ mod tests {
 
     #[test]
     fn a_rule_is_written_as_it_is_read() {
-        for text in ["172.17.0.0/16=127.0.0.1", "*:10911=h:2", "10.0.0.1:1=h:2", "a=[::1]:7", "a=::1"] {
+        for text in [
+            "172.17.0.0/16=127.0.0.1",
+            "*:10911=h:2",
+            "10.0.0.1:1=h:2",
+            "a=[::1]:7",
+            "a=::1",
+        ] {
             assert_eq!(text.parse::<AddressRule>().unwrap().to_string(), text);
         }
     }

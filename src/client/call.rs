@@ -163,7 +163,9 @@ impl Client {
             // final: nobody listens there.
             let not_taken = match &outcome {
                 Ok(answer) => answer.code == codes::SYSTEM_BUSY,
-                Err(CallError::Connect { source, .. }) => source.kind() != std::io::ErrorKind::ConnectionRefused,
+                Err(CallError::Connect { source, .. }) => {
+                    source.kind() != std::io::ErrorKind::ConnectionRefused
+                }
                 Err(_) => false,
             };
             if !not_taken || again == 0 || deadline.left() <= RETRY_PAUSE {

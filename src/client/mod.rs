@@ -21,11 +21,11 @@ pub mod positions;
 pub mod produce;
 pub mod runtime_info;
 pub mod saved_offsets;
-pub mod stretch;
-pub mod sign;
-pub mod snapshot;
 pub mod scale;
 pub mod scan;
+pub mod sign;
+pub mod snapshot;
+pub mod stretch;
 mod sweep;
 pub mod trace;
 

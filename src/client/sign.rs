@@ -42,7 +42,8 @@ impl Credentials {
             fields.push(SECURITY_TOKEN, token.clone());
         }
         let sorted: BTreeMap<&str, &str> = fields.iter().collect();
-        let mut mac = Hmac::<Sha1>::new_from_slice(self.secret_key.as_bytes()).expect("HMAC takes a key of any length");
+        let mut mac =
+            Hmac::<Sha1>::new_from_slice(self.secret_key.as_bytes()).expect("HMAC takes a key of any length");
         for value in sorted.values() {
             mac.update(value.as_bytes());
         }
@@ -55,7 +56,9 @@ impl Credentials {
 /// True for a header value that is not shown.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    [SIGNATURE, SECURITY_TOKEN].iter().any(|s| name == s.to_ascii_lowercase())
+    [SIGNATURE, SECURITY_TOKEN]
+        .iter()
+        .any(|s| name == s.to_ascii_lowercase())
         || name.contains("password")
         || name.contains("secret")
 }

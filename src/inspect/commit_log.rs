@@ -445,7 +445,10 @@ impl Iterator for Walk<'_> {
             }
             Err(damage) => {
                 let gap = self.gap(damage.at, damage.kind);
-                if self.log.live && matches!(&gap, Step::Gap(gap) if !gap.is_last) && self.log.is_boundary(damage.at) {
+                if self.log.live
+                    && matches!(&gap, Step::Gap(gap) if !gap.is_last)
+                    && self.log.is_boundary(damage.at)
+                {
                     // A running broker wrote the record after this walk had read its place.
                     self.cursor.seek(damage.at);
                     self.after_gap = false;

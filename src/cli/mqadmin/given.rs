@@ -35,12 +35,10 @@ impl<'a> Given<'a> {
             let (option, mut value) = Self::option(old, word)?;
             let has_value = option.is_none_or(|(_, _, has_value)| *has_value);
             if has_value && value.is_none() {
-                value = Some(
-                    words
-                        .next()
-                        .cloned()
-                        .ok_or_else(|| Failure::usage(format!("mqadmin {}: {word} needs a value", old.name)))?,
-                );
+                value =
+                    Some(words.next().cloned().ok_or_else(|| {
+                        Failure::usage(format!("mqadmin {}: {word} needs a value", old.name))
+                    })?);
             }
             match option {
                 None => given.namesrv = value,
@@ -70,7 +68,11 @@ impl<'a> Given<'a> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (name, None),
         };
-        let own = |text: &str| old.options.iter().find(|(short, long, _)| *short == text || long.trim() == text);
+        let own = |text: &str| {
+            old.options
+                .iter()
+                .find(|(short, long, _)| *short == text || long.trim() == text)
+        };
         if let Some(option) = own(name) {
             return Ok((Some(option), value));
         }
@@ -78,7 +80,10 @@ impl<'a> Given<'a> {
             return Ok((None, value));
         }
         // -tT: a short option with its value behind it.
-        let whole = word.strip_prefix('-').filter(|w| !w.starts_with('-')).ok_or_else(unknown)?;
+        let whole = word
+            .strip_prefix('-')
+            .filter(|w| !w.starts_with('-'))
+            .ok_or_else(unknown)?;
         let (short, rest) = whole.split_at_checked(1).ok_or_else(unknown)?;
         if short == "n" && own("n").is_none() {
             return Ok((None, Some(rest.to_owned())));
@@ -91,7 +96,10 @@ impl<'a> Given<'a> {
 
     /// The value of an option, if it was given and is not empty.
     pub fn get(&self, short: &str) -> Option<&str> {
-        self.values.get(short).map(String::as_str).filter(|v| !v.is_empty())
+        self.values
+            .get(short)
+            .map(String::as_str)
+            .filter(|v| !v.is_empty())
     }
 
     /// True when an option was given, with or without a value.
@@ -112,8 +120,13 @@ impl<'a> Given<'a> {
 
     /// A value of `true` or `false`, as the old tool read it: anything else is false.
     pub fn bool(&self, short: &str) -> Option<&'static str> {
-        self.get(short)
-            .map(|v| if v.eq_ignore_ascii_case("true") { "true" } else { "false" })
+        self.get(short).map(|v| {
+            if v.eq_ignore_ascii_case("true") {
+                "true"
+            } else {
+                "false"
+            }
+        })
     }
 }
 
@@ -179,7 +192,8 @@ impl Line {
     /// With `--cluster` of the old `-c` and `--broker` of the old `-b`.
     #[must_use]
     pub fn scope(self, given: &Given<'_>) -> Self {
-        self.opt("--cluster", given.get("c")).opt("--broker", given.get("b"))
+        self.opt("--cluster", given.get("c"))
+            .opt("--broker", given.get("b"))
     }
 
     /// With a password.
@@ -201,7 +215,12 @@ impl Line {
 
 /// `+k=v,-k` as options of ours.
 pub fn attributes(mut line: Line, text: Option<&str>) -> Result<Line, Failure> {
-    for part in text.unwrap_or_default().split(',').map(str::trim).filter(|p| !p.is_empty()) {
+    for part in text
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|p| !p.is_empty())
+    {
         line = match part.split_at_checked(1) {
             Some(("+", set)) if set.contains('=') => line.opt("--attr", Some(set)),
             Some(("-", key)) if !key.is_empty() => line.opt("--unset-attr", Some(key)),

@@ -58,7 +58,10 @@ pub const TABLE: &[Old] = &[
             Ok(Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
                 .opt("--cluster", given.get("c"))
-                .note(given.has("b"), "-b: the file is applied to each broker of the cluster"))
+                .note(
+                    given.has("b"),
+                    "-b: the file is applied to each broker of the cluster",
+                ))
         },
     },
     Old {
@@ -142,7 +145,9 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             let group = given.need("g")?;
             let line = match (given.has("s"), given.get("i")) {
-                (true, Some(client)) => Line::read("consumer stack").arg(client).opt("--group", Some(group)),
+                (true, Some(client)) => Line::read("consumer stack")
+                    .arg(client)
+                    .opt("--group", Some(group)),
                 (true, None) => Line::read("group clients").arg(group).flag("--stack", true),
                 (false, client) => Line::read("group client-info").arg(group).opt("--client", client),
             };

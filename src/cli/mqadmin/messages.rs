@@ -44,13 +44,18 @@ pub const TABLE: &[Old] = &[
                 return Err(Failure::usage("one message a command: -i names several"));
             };
             let line = if given.is_true("s") {
-                Line::change("message resend").arg(*id).opt("--topic", given.get("t"))
+                Line::change("message resend")
+                    .arg(*id)
+                    .opt("--topic", given.get("t"))
             } else {
                 by_id(given, id)?
             };
             Ok(line
                 .note(given.has("u"), "-u, a unit's name, has no effect in rmq")
-                .note(given.has("f"), "-f chose a charset for the file with the body; the body is shown itself")
+                .note(
+                    given.has("f"),
+                    "-f chose a charset for the file with the body; the body is shown itself",
+                )
                 .note(given.has("c"), LMQ))
         },
     },
@@ -112,7 +117,10 @@ pub const TABLE: &[Old] = &[
                 .opt("--broker", Some(given.need("b")?))
                 .opt("--queue", Some(given.need("i")?))
                 .opt("--offset", Some(given.need("o")?))
-                .note(given.has("f"), "-f chose a charset for the file with the body; the body is shown itself"))
+                .note(
+                    given.has("f"),
+                    "-f chose a charset for the file with the body; the body is shown itself",
+                ))
         },
     },
     Old {
@@ -152,7 +160,10 @@ pub const TABLE: &[Old] = &[
                 .opt("--decode", charset(given))
                 .opt("--body", (given.bool("d") == Some("false")).then_some("none"))
                 .opt("--limit", Some("0"))
-                .note(given.has("l"), "-l, a light queue's parent, has no effect: light queues are read by their own name"))
+                .note(
+                    given.has("l"),
+                    "-l, a light queue's parent, has no effect: light queues are read by their own name",
+                ))
         },
     },
     Old {
@@ -235,7 +246,10 @@ pub const TABLE: &[Old] = &[
                 .opt("--limit", given.get("c"))
                 .opt("--broker", given.get("b"))
                 .opt("--group", given.get("g"))
-                .note(given.get("b").is_none(), "without -b mqadmin asked one broker; rmq asks each of the topic's"))
+                .note(
+                    given.get("b").is_none(),
+                    "without -b mqadmin asked one broker; rmq asks each of the topic's",
+                ))
         },
     },
     Old {
@@ -276,11 +290,7 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "checkMsgSendRT",
-        options: &[
-            ("t", "topic", true),
-            ("a", "amount", true),
-            ("s", "size", true),
-        ],
+        options: &[("t", "topic", true), ("a", "amount", true), ("s", "size", true)],
         line: |given| {
             Ok(Line::change("bench latency")
                 .opt("--topic", Some(given.need("t")?))

@@ -32,9 +32,14 @@ fn watched(line: Line, given: &Given<'_>) -> Line {
 /// `-f` of the old exports was a directory.
 fn export(what: &str, file: &str, given: &Given<'_>) -> Line {
     let mut line = Line::read(what);
-    let out = given.get("f").map(|dir| format!("{}/{file}", dir.trim_end_matches('/')));
+    let out = given
+        .get("f")
+        .map(|dir| format!("{}/{file}", dir.trim_end_matches('/')));
     line = line.opt("--out", out.as_deref()).opt("--cluster", given.get("c"));
-    line.note(given.get("f").is_none(), "without --out it goes to stdout; mqadmin wrote to /tmp/rocketmq/export")
+    line.note(
+        given.get("f").is_none(),
+        "without --out it goes to stdout; mqadmin wrote to /tmp/rocketmq/export",
+    )
 }
 
 pub const TABLE: &[Old] = &[
@@ -57,13 +62,8 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "brokerStatus",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("c", "clusterName", true),
-        ],
-        line: |given| {
-            Ok(brokers(Line::read("broker stats"), given))
-        },
+        options: &[("b", "brokerAddr", true), ("c", "clusterName", true)],
+        line: |given| Ok(brokers(Line::read("broker stats"), given)),
     },
     Old {
         name: "brokerConsumeStats",
@@ -84,10 +84,7 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "getBrokerConfig",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("c", "clusterName", true),
-        ],
+        options: &[("b", "brokerAddr", true), ("c", "clusterName", true)],
         line: |given| {
             match given.get("b") {
                 Some(broker) => Ok(Line::read("broker get-config").arg(broker)),
@@ -114,21 +111,13 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "wipeWritePerm",
-        options: &[
-            ("b", "brokerName", true),
-        ],
-        line: |given| {
-            Ok(Line::change("broker wipe-write").arg(given.need("b")?))
-        },
+        options: &[("b", "brokerName", true)],
+        line: |given| Ok(Line::change("broker wipe-write").arg(given.need("b")?)),
     },
     Old {
         name: "addWritePerm",
-        options: &[
-            ("b", "brokerName", true),
-        ],
-        line: |given| {
-            Ok(Line::change("broker restore-write").arg(given.need("b")?))
-        },
+        options: &[("b", "brokerName", true)],
+        line: |given| Ok(Line::change("broker restore-write").arg(given.need("b")?)),
     },
     Old {
         name: "haStatus",
@@ -137,16 +126,11 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerAddr", true),
             ("i", "interval", true),
         ],
-        line: |given| {
-            Ok(watched(brokers(Line::read("broker ha"), given), given))
-        },
+        line: |given| Ok(watched(brokers(Line::read("broker ha"), given), given)),
     },
     Old {
         name: "resetMasterFlushOffset",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("o", "offset", true),
-        ],
+        options: &[("b", "brokerAddr", true), ("o", "offset", true)],
         line: |given| {
             Ok(Line::change("broker reset-flush-offset")
                 .arg(given.need("b")?)
@@ -160,29 +144,17 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerName", true),
             ("i", "interval", true),
         ],
-        line: |given| {
-            Ok(watched(brokers(Line::read("broker epoch"), given), given))
-        },
+        line: |given| Ok(watched(brokers(Line::read("broker epoch"), given), given)),
     },
     Old {
         name: "cleanExpiredCQ",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("c", "cluster", true),
-        ],
-        line: |given| {
-            Ok(all(Line::change("broker clean-cq"), given))
-        },
+        options: &[("b", "brokerAddr", true), ("c", "cluster", true)],
+        line: |given| Ok(all(Line::change("broker clean-cq"), given)),
     },
     Old {
         name: "cleanUnusedTopic",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("c", "cluster", true),
-        ],
-        line: |given| {
-            Ok(all(Line::change("broker clean-unused-topics"), given))
-        },
+        options: &[("b", "brokerAddr", true), ("c", "cluster", true)],
+        line: |given| Ok(all(Line::change("broker clean-unused-topics"), given)),
     },
     Old {
         name: "deleteExpiredCommitLog",
@@ -191,9 +163,7 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerAddr", true),
             ("c", "cluster", true),
         ],
-        line: |given| {
-            Ok(all(Line::change("broker clean-commitlog"), given))
-        },
+        line: |given| Ok(all(Line::change("broker clean-commitlog"), given)),
     },
     Old {
         name: "setCommitLogReadAheadMode",
@@ -206,20 +176,19 @@ pub const TABLE: &[Old] = &[
             let mode = match given.need("m")? {
                 "0" => "normal",
                 "1" => "random",
-                other => return Err(Failure::usage(format!("-m {other}: the modes are 0 (normal) and 1 (random)"))),
+                other => {
+                    return Err(Failure::usage(format!(
+                        "-m {other}: the modes are 0 (normal) and 1 (random)"
+                    )));
+                }
             };
             Ok(brokers(Line::change("broker set-readahead").arg(mode), given))
         },
     },
     Old {
         name: "getColdDataFlowCtrInfo",
-        options: &[
-            ("b", "brokerAddr", true),
-            ("c", "clusterName", true),
-        ],
-        line: |given| {
-            Ok(brokers(Line::read("broker cold-flow list"), given))
-        },
+        options: &[("b", "brokerAddr", true), ("c", "clusterName", true)],
+        line: |given| Ok(brokers(Line::read("broker cold-flow list"), given)),
     },
     Old {
         name: "updateColdDataFlowCtrGroupConfig",
@@ -278,10 +247,7 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "removeBroker",
-        options: &[
-            ("c", "brokerContainerAddr", true),
-            ("b", "brokerIdentity", true),
-        ],
+        options: &[("c", "brokerContainerAddr", true), ("b", "brokerIdentity", true)],
         line: |given| {
             Ok(Line::change("broker container remove")
                 .arg(given.need("c")?)
@@ -298,21 +264,14 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "updateNamesrvConfig",
-        options: &[
-            ("k", "key", true),
-            ("v", "value", true),
-        ],
+        options: &[("k", "key", true), ("v", "value", true)],
         line: |given| {
             Ok(Line::change("namesrv set-config").arg(format!("{}={}", given.need("k")?, given.need("v")?)))
         },
     },
     Old {
         name: "updateKvConfig",
-        options: &[
-            ("s", "namespace", true),
-            ("k", "key", true),
-            ("v", "value", true),
-        ],
+        options: &[("s", "namespace", true), ("k", "key", true), ("v", "value", true)],
         line: |given| {
             Ok(Line::change("kv set")
                 .arg(given.need("s")?)
@@ -322,31 +281,22 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "deleteKvConfig",
-        options: &[
-            ("s", "namespace", true),
-            ("k", "key", true),
-        ],
+        options: &[("s", "namespace", true), ("k", "key", true)],
         line: |given| {
-            Ok(Line::change("kv delete").arg(given.need("s")?).arg(given.need("k")?))
+            Ok(Line::change("kv delete")
+                .arg(given.need("s")?)
+                .arg(given.need("k")?))
         },
     },
     Old {
         name: "getControllerMetaData",
-        options: &[
-            ("a", "controllerAddress", true),
-        ],
-        line: |given| {
-            controller(Line::read("controller get"), given)
-        },
+        options: &[("a", "controllerAddress", true)],
+        line: |given| controller(Line::read("controller get"), given),
     },
     Old {
         name: "getControllerConfig",
-        options: &[
-            ("a", "controllerAddress", true),
-        ],
-        line: |given| {
-            controller(Line::read("controller get-config"), given)
-        },
+        options: &[("a", "controllerAddress", true)],
+        line: |given| controller(Line::read("controller get-config"), given),
     },
     Old {
         name: "updateControllerConfig",
@@ -356,7 +306,11 @@ pub const TABLE: &[Old] = &[
             ("v", "value", true),
         ],
         line: |given| {
-            let line = Line::change("controller set-config").arg(format!("{}={}", given.need("k")?, given.need("v")?));
+            let line = Line::change("controller set-config").arg(format!(
+                "{}={}",
+                given.need("k")?,
+                given.need("v")?
+            ));
             controller(line, given)
         },
     },
@@ -382,8 +336,12 @@ pub const TABLE: &[Old] = &[
             ("c", "clusterName", true),
         ],
         line: |given| {
-            let line = Line::change("controller elect").arg(format!("{}:{}", given.need("bn")?, given.need("b")?));
-            Ok(controller(line, given)?.note(given.has("c"), "-c: the controller knows the broker's cluster"))
+            let line =
+                Line::change("controller elect").arg(format!("{}:{}", given.need("bn")?, given.need("b")?));
+            Ok(
+                controller(line, given)?
+                    .note(given.has("c"), "-c: the controller knows the broker's cluster"),
+            )
         },
     },
     Old {
@@ -396,7 +354,10 @@ pub const TABLE: &[Old] = &[
             ("l", "cleanLivingBroker", false),
         ],
         line: |given| {
-            let line = controller(Line::change("controller clean-broker").arg(given.need("bn")?), given)?;
+            let line = controller(
+                Line::change("controller clean-broker").arg(given.need("bn")?),
+                given,
+            )?;
             let ids = given.get("b").unwrap_or_default();
             let line = ids
                 .split(';')
@@ -456,9 +417,7 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerAddr", true),
             ("u", "username", true),
         ],
-        line: |given| {
-            Ok(Line::change("user delete").arg(given.need("u")?).scope(given))
-        },
+        line: |given| Ok(Line::change("user delete").arg(given.need("u")?).scope(given)),
     },
     Old {
         name: "getUser",
@@ -467,9 +426,7 @@ pub const TABLE: &[Old] = &[
             ("c", "clusterName", true),
             ("u", "username", true),
         ],
-        line: |given| {
-            Ok(Line::read("user get").arg(given.need("u")?).scope(given))
-        },
+        line: |given| Ok(Line::read("user get").arg(given.need("u")?).scope(given)),
     },
     Old {
         name: "listUser",
@@ -565,9 +522,7 @@ pub const TABLE: &[Old] = &[
             ("c", "clusterName", true),
             ("s", "subject", true),
         ],
-        line: |given| {
-            Ok(Line::read("acl get").arg(given.need("s")?).scope(given))
-        },
+        line: |given| Ok(Line::read("acl get").arg(given.need("s")?).scope(given)),
     },
     Old {
         name: "listAcl",
@@ -622,23 +577,13 @@ pub const TABLE: &[Old] = &[
     },
     Old {
         name: "exportConfigs",
-        options: &[
-            ("c", "clusterName", true),
-            ("f", "filePath", true),
-        ],
-        line: |given| {
-            Ok(export("export config", "configs.json", given))
-        },
+        options: &[("c", "clusterName", true), ("f", "filePath", true)],
+        line: |given| Ok(export("export config", "configs.json", given)),
     },
     Old {
         name: "exportMetrics",
-        options: &[
-            ("c", "clusterName", true),
-            ("f", "filePath", true),
-        ],
-        line: |given| {
-            Ok(export("export metrics", "metrics.json", given))
-        },
+        options: &[("c", "clusterName", true), ("f", "filePath", true)],
+        line: |given| Ok(export("export metrics", "metrics.json", given)),
     },
     Old {
         name: "exportMetadataInRocksDB",
@@ -649,7 +594,10 @@ pub const TABLE: &[Old] = &[
         ],
         line: |given| {
             let _ = given;
-            Err(none("exportMetadataInRocksDB", "RocksDB stores are not supported by this version; rmq store config reads the tables of an ordinary store."))
+            Err(none(
+                "exportMetadataInRocksDB",
+                "RocksDB stores are not supported by this version; rmq store config reads the tables of an ordinary store.",
+            ))
         },
     },
     Old {
@@ -679,7 +627,10 @@ pub const TABLE: &[Old] = &[
         ],
         line: |given| {
             if given.get("b").is_none() && given.get("c").is_none() {
-                return Err(none("rocksDBConfigToJson -p", "RocksDB stores are not supported by this version; rmq store config reads the tables of an ordinary store."));
+                return Err(none(
+                    "rocksDBConfigToJson -p",
+                    "RocksDB stores are not supported by this version; rmq store config reads the tables of an ordinary store.",
+                ));
             }
             Ok(brokers(Line::change("broker export-config"), given)
                 .opt("--tables", given.get("t"))

@@ -48,7 +48,10 @@ pub const TABLE: &[Old] = &[
             Ok(Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
                 .opt("--cluster", given.get("c"))
-                .note(given.has("b"), "-b: the file is applied to each broker of the cluster"))
+                .note(
+                    given.has("b"),
+                    "-b: the file is applied to each broker of the cluster",
+                ))
         },
     },
     Old {
@@ -112,7 +115,9 @@ pub const TABLE: &[Old] = &[
                 "get" => Ok(Line::read("topic order get").arg(topic)),
                 "put" => Ok(Line::change("topic order set").arg(topic).arg(given.need("v")?)),
                 "delete" => Ok(Line::change("topic order unset").arg(topic)),
-                other => Err(Failure::usage(format!("-m {other}: the methods are put, get and delete"))),
+                other => Err(Failure::usage(format!(
+                    "-m {other}: the methods are put, get and delete"
+                ))),
             }
         },
     },

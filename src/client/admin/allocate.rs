@@ -19,15 +19,22 @@ pub enum Strategy {
 }
 
 /// The queues of each client. Both lists are taken in their sorted order, as clients do before they share.
-pub fn allocate(queues: &[MessageQueue], clients: &[String], strategy: Strategy) -> BTreeMap<String, Vec<MessageQueue>> {
+pub fn allocate(
+    queues: &[MessageQueue],
+    clients: &[String],
+    strategy: Strategy,
+) -> BTreeMap<String, Vec<MessageQueue>> {
     let mut queues = queues.to_vec();
     // Java compares topic, broker name, queue number.
-    queues.sort_by(|a, b| (&a.topic, &a.broker_name, a.queue_id).cmp(&(&b.topic, &b.broker_name, b.queue_id)));
+    queues
+        .sort_by(|a, b| (&a.topic, &a.broker_name, a.queue_id).cmp(&(&b.topic, &b.broker_name, b.queue_id)));
     let mut clients = clients.to_vec();
     clients.sort();
     clients.dedup();
-    let mut shares: BTreeMap<String, Vec<MessageQueue>> =
-        clients.iter().map(|client| (client.clone(), Vec::new())).collect();
+    let mut shares: BTreeMap<String, Vec<MessageQueue>> = clients
+        .iter()
+        .map(|client| (client.clone(), Vec::new()))
+        .collect();
     if clients.is_empty() {
         return shares;
     }
@@ -143,7 +150,12 @@ mod tests {
 
     #[test]
     fn md5_has_the_digests_of_the_rfc() {
-        let hex = |text: &str| md5(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let hex = |text: &str| {
+            md5(text.as_bytes())
+                .iter()
+                .map(|b| format!("{b:02x}"))
+                .collect::<String>()
+        };
         assert_eq!(hex(""), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex("message digest"), "f96b697d7cb7938d525a2f31aaf161d0");
         assert_eq!(

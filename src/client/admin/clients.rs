@@ -25,7 +25,9 @@ impl GroupClients {
     pub fn ids(&self) -> BTreeMap<String, Vec<BrokerAt>> {
         let mut ids: BTreeMap<String, Vec<BrokerAt>> = BTreeMap::new();
         for (broker, connection) in &self.by_broker {
-            let Ok(Some(connection)) = connection else { continue };
+            let Ok(Some(connection)) = connection else {
+                continue;
+            };
             let here: BTreeSet<&String> = connection.connection_set.iter().map(|c| &c.client_id).collect();
             for id in here {
                 ids.entry(id.clone()).or_default().push(broker.clone());
@@ -131,9 +133,7 @@ impl Client {
         match self.call(broker, &header, (), deadline).await {
             Ok((_, connection)) => Ok(Some(connection.value)),
             // Java answers 1 with this remark for a group without a client.
-            Err(e)
-                if e.remote_code() == Some(codes::SYSTEM_ERROR) && e.to_string().contains("not exist") =>
-            {
+            Err(e) if e.remote_code() == Some(codes::SYSTEM_ERROR) && e.to_string().contains("not exist") => {
                 Ok(None)
             }
             Err(e) => Err(e),
@@ -157,9 +157,7 @@ impl Client {
             topic: Some(topic.to_owned()),
             ..ConsumeMessageDirectly::default()
         };
-        let (_, result) = self
-            .call(broker, &header, bytes::Bytes::new(), deadline)
-            .await?;
+        let (_, result) = self.call(broker, &header, bytes::Bytes::new(), deadline).await?;
         Ok(result.value)
     }
 }

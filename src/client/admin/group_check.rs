@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::clients::GroupClients;
 use super::cluster::BrokerAt;
 use super::group::BrokerLag;
+use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
-use crate::client::Client;
 use crate::protocol::body::{
     ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
 };
@@ -159,7 +159,10 @@ impl GroupView {
     fn configurations(&self, found: &mut Vec<GroupFinding>) {
         let (with, without): (Vec<_>, Vec<_>) = self.configs.iter().partition(|(_, c)| c.is_some());
         let names = |list: &[(&String, &Option<SubscriptionGroupConfig>)]| {
-            list.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+            list.iter()
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let online = self.clients.connections().next().is_some();
         if with.is_empty() && online {
@@ -242,7 +245,11 @@ impl GroupView {
             found.push(GroupFinding {
                 check: "GR3",
                 gravity: Gravity::Warning,
-                evidence: format!("{told} clients for {} queues; idle: {}", queues.len(), idle.join(", ")),
+                evidence: format!(
+                    "{told} clients for {} queues; idle: {}",
+                    queues.len(),
+                    idle.join(", ")
+                ),
                 why: "A queue has one client at a time: more clients than queues do nothing.",
                 next: format!("rmq group client-info {}", self.name),
             });
@@ -255,7 +262,10 @@ impl GroupView {
         for (_, connection) in self.clients.connections() {
             let mut by_id: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
             for client in &connection.connection_set {
-                by_id.entry(&client.client_id).or_default().insert(&client.client_addr);
+                by_id
+                    .entry(&client.client_id)
+                    .or_default()
+                    .insert(&client.client_addr);
             }
             for (id, addrs) in by_id.into_iter().filter(|(_, addrs)| addrs.len() > 1) {
                 twice.entry(id).or_default().extend(addrs);
@@ -299,7 +309,12 @@ impl GroupView {
             });
         }
         let place = |row: &GroupLag| format!("{} {}/{}", row.topic, row.broker, row.queue);
-        let beyond: Vec<String> = self.queues.iter().filter(|q| q.is_beyond_end()).map(place).collect();
+        let beyond: Vec<String> = self
+            .queues
+            .iter()
+            .filter(|q| q.is_beyond_end())
+            .map(place)
+            .collect();
         if !beyond.is_empty() {
             found.push(GroupFinding {
                 check: "GR5",
@@ -335,7 +350,10 @@ impl GroupView {
             found.push(GroupFinding {
                 check: "GR5",
                 gravity: Gravity::Warning,
-                evidence: format!("its position is before the first message of {}", shortened(&expired)),
+                evidence: format!(
+                    "its position is before the first message of {}",
+                    shortened(&expired)
+                ),
                 why: "Messages were deleted before the group read them.",
                 next: next.clone(),
             });
@@ -471,7 +489,12 @@ impl Client {
             }
         }
         for (broker, connection) in clients.connections() {
-            wanted.extend(connection.subscription_table.keys().map(|t| (t.clone(), broker.clone())));
+            wanted.extend(
+                connection
+                    .subscription_table
+                    .keys()
+                    .map(|t| (t.clone(), broker.clone())),
+            );
         }
         let stats = self
             .each(wanted.into_iter().collect(), |(topic, broker)| async move {
@@ -524,7 +547,10 @@ mod tests {
 
     fn running(queues: &[i32], tags: &str, model: &str) -> ConsumerRunningInfo {
         ConsumerRunningInfo {
-            mq_table: queues.iter().map(|q| (queue(*q), ProcessQueueInfo::default())).collect(),
+            mq_table: queues
+                .iter()
+                .map(|q| (queue(*q), ProcessQueueInfo::default()))
+                .collect(),
             properties: [("messageModel".to_owned(), model.to_owned())].into(),
             subscription_set: vec![SubscriptionData {
                 topic: "T".into(),
@@ -615,7 +641,8 @@ mod tests {
         });
         assert_eq!(checks(&v), ["GR5"]);
         let mut v = view();
-        v.oldest.insert(("T".into(), "a".into(), 0), Duration::from_secs(601));
+        v.oldest
+            .insert(("T".into(), "a".into(), 0), Duration::from_secs(601));
         assert_eq!(checks(&v), ["GR5"]);
         let mut v = view();
         v.running[1].1 = Ok(running(&[1], "*", "BROADCASTING"));

@@ -113,7 +113,8 @@ pub fn differences(
     let old: BTreeMap<String, String> = fields(before).into_iter().collect();
     let new: BTreeMap<String, String> = fields(after).into_iter().collect();
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let value = |of: &BTreeMap<String, String>, name: &String| of.get(name).map_or("-", String::as_str).to_owned();
+    let value =
+        |of: &BTreeMap<String, String>, name: &String| of.get(name).map_or("-", String::as_str).to_owned();
     names
         .into_iter()
         .filter(|name| old.get(*name) != new.get(*name))
@@ -230,9 +231,7 @@ impl Client {
         broker: &Server,
         deadline: Deadline,
     ) -> Result<MessageRequestModes, Error> {
-        let (_, modes) = self
-            .call(broker, &GetAllMessageRequestMode, (), deadline)
-            .await?;
+        let (_, modes) = self.call(broker, &GetAllMessageRequestMode, (), deadline).await?;
         Ok(modes.value)
     }
 

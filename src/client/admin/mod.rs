@@ -1,9 +1,9 @@
 //! Every operation that an operator can ask for, by noun. Each is a method of [`Client`](super::Client) that returns
 //! values; one that touches several servers gives one result for each of them.
 
+pub mod allocate;
 pub mod auth;
 mod auth_decision;
-pub mod allocate;
 pub mod broker;
 pub mod clients;
 pub mod cluster;

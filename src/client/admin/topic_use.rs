@@ -94,9 +94,7 @@ impl Client {
         };
         match self.call(broker, &header, (), deadline).await {
             Ok((_, data)) => Ok(data.value.into()),
-            Err(e)
-                if e.remote_code() == Some(codes::SYSTEM_ERROR) && e.to_string().contains("not exist") =>
-            {
+            Err(e) if e.remote_code() == Some(codes::SYSTEM_ERROR) && e.to_string().contains("not exist") => {
                 Ok(Traffic::default())
             }
             Err(e) => Err(e),
@@ -136,7 +134,12 @@ impl Client {
         all
     }
 
-    async fn topic_use_on(&self, server: &Server, topic: &str, deadline: Deadline) -> Result<TopicUse, Error> {
+    async fn topic_use_on(
+        &self,
+        server: &Server,
+        topic: &str,
+        deadline: Deadline,
+    ) -> Result<TopicUse, Error> {
         let (incoming, stats, groups) = tokio::try_join!(
             self.counter(server, TOPIC_PUT, topic.to_owned(), deadline),
             self.topic_stats(server, topic, deadline),

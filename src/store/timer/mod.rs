@@ -43,7 +43,8 @@ impl CheckFile {
         let len = file.metadata().map_err(io_error("inspect", path))?.len();
         if len == 0 {
             // As long as Java makes it: a table of no length is a broken one for whoever looks at the store.
-            file.set_len(timer_check::LEN as u64).map_err(io_error("extend", path))?;
+            file.set_len(timer_check::LEN as u64)
+                .map_err(io_error("extend", path))?;
         }
         let mut bytes = [0; timer_check::USED];
         disk::read_at_most(&file, &mut bytes, 0).map_err(io_error("read", path))?;

@@ -12,8 +12,13 @@ fn ok(ran: &Ran) {
 /// The last line of a change, as arguments.
 fn undo(ran: &Ran) -> Vec<String> {
     let line = ran.stdout.lines().last().unwrap();
-    let line = line.strip_prefix("undo: rmq ").unwrap_or_else(|| panic!("{ran:?}"));
-    line.split(' ').map(str::to_owned).chain(["--yes".to_owned()]).collect()
+    let line = line
+        .strip_prefix("undo: rmq ")
+        .unwrap_or_else(|| panic!("{ran:?}"));
+    line.split(' ')
+        .map(str::to_owned)
+        .chain(["--yes".to_owned()])
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,13 +30,19 @@ async fn a_group_lives_from_create_to_delete() {
     assert_eq!(again.code, 9, "{again:?}");
     let rows = rmq.rows(&["group", "get", "CG"]).await;
     assert_eq!(rows.len(), 2);
-    assert_eq!((&rows[0]["retry_max"], &rows[0]["consume"]), (&json!(5), &json!(true)));
+    assert_eq!(
+        (&rows[0]["retry_max"], &rows[0]["consume"]),
+        (&json!(5), &json!(true))
+    );
 
     // Only what is named changes (F2: mqadmin's -s false reset the retries).
     let paused = rmq.line("group pause CG --yes").await;
     ok(&paused);
     let rows = rmq.rows(&["group", "get", "CG"]).await;
-    assert_eq!((&rows[1]["retry_max"], &rows[1]["consume"]), (&json!(5), &json!(false)));
+    assert_eq!(
+        (&rows[1]["retry_max"], &rows[1]["consume"]),
+        (&json!(5), &json!(false))
+    );
     ok(&rmq.line("group resume CG --yes").await);
     let before = rmq.rows(&["group", "get", "CG"]).await;
     let changed = rmq
@@ -42,33 +53,52 @@ async fn a_group_lives_from_create_to_delete() {
     assert_eq!(rows[0]["retry_policy"], "custom:1s,5s");
     assert_eq!(rows[1], before[1]);
     let args = undo(&changed);
-    ok(&rmq.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).await);
+    ok(&rmq
+        .run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        .await);
     assert_eq!(rmq.rows(&["group", "get", "CG"]).await, before);
 
     // How it gets a topic's messages, in any case (mqadmin's -m pop was a stack trace).
     ok(&rmq.line("topic create T --yes").await);
-    let set = rmq.line("group set-mode CG --topic T --mode Pop --share-queues 2 --yes").await;
+    let set = rmq
+        .line("group set-mode CG --topic T --mode Pop --share-queues 2 --yes")
+        .await;
     ok(&set);
     assert_eq!(set.stdout.matches("pop, shared by 2").count(), 2, "{set:?}");
-    let same = rmq.line("group set-mode CG --topic T --mode POP --share-queues 2 --yes").await;
+    let same = rmq
+        .line("group set-mode CG --topic T --mode POP --share-queues 2 --yes")
+        .await;
     assert!(same.stderr.contains("nothing to change"), "{same:?}");
 
     let described = rmq.rows(&["group", "describe", "CG"]).await;
     assert_eq!(
-        (&described[0]["state"], &described[0]["configuration"][1]["broker"]),
+        (
+            &described[0]["state"],
+            &described[0]["configuration"][1]["broker"]
+        ),
         (&json!("offline"), &json!("broker-b"))
     );
     let healthy = rmq.line("group check CG").await;
     assert_eq!(healthy.code, 0, "{healthy:?}");
     ok(&rmq.line("group delete CG --broker broker-b --yes").await);
     let half = rmq.line("group check CG -o json").await;
-    assert_eq!((half.code, &items(&half)[0]["check"]), (10, &json!("GR2")), "{half:?}");
+    assert_eq!(
+        (half.code, &items(&half)[0]["check"]),
+        (10, &json!("GR2")),
+        "{half:?}"
+    );
 
     // A dry run shows each part that goes; the real one leaves nothing.
-    ok(&rmq.line("topic create %RETRY%CG --queues 1 --broker broker-a --yes").await);
+    ok(&rmq
+        .line("topic create %RETRY%CG --queues 1 --broker broker-a --yes")
+        .await);
     let planned = rmq.line("group delete CG --dry-run -o json").await;
     let fields: Vec<Value> = items(&planned).iter().map(|row| row["field"].clone()).collect();
-    assert_eq!(fields, [json!("group"), json!("%RETRY%CG"), json!("%RETRY%CG")], "{planned:?}");
+    assert_eq!(
+        fields,
+        [json!("group"), json!("%RETRY%CG"), json!("%RETRY%CG")],
+        "{planned:?}"
+    );
     ok(&rmq.line("group delete CG --yes").await);
     assert_eq!(rmq.line("group get CG").await.code, 4);
     assert_eq!(rmq.line("topic route %RETRY%CG").await.code, 4);
@@ -91,35 +121,78 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
         let (seq, queue) = (format!("seq={i}"), (i % 4).to_string());
         ok(&rmq
             .run(&[
-                "message", "send", "--topic", "Orders", "--body", &body, "--key", &key, "--tag", tag, "--prop",
-                &seq, "--queue", &queue,
+                "message", "send", "--topic", "Orders", "--body", &body, "--key", &key, "--tag", tag,
+                "--prop", &seq, "--queue", &queue,
             ])
             .await);
     }
     let all = rmq.rows(&["message", "list", "--topic", "Orders"]).await;
     let keys: Vec<&Value> = all.iter().map(|m| &m["keys"][0]).collect();
-    assert_eq!(keys, (0..8).map(|i| json!(format!("K-{i}"))).collect::<Vec<_>>().iter().collect::<Vec<_>>());
-    let first = rmq.rows(&["message", "list", "--topic", "Orders", "--limit", "3"]).await;
+    assert_eq!(
+        keys,
+        (0..8)
+            .map(|i| json!(format!("K-{i}")))
+            .collect::<Vec<_>>()
+            .iter()
+            .collect::<Vec<_>>()
+    );
+    let first = rmq
+        .rows(&["message", "list", "--topic", "Orders", "--limit", "3"])
+        .await;
     assert_eq!(first, all[..3]);
     let one = rmq
-        .rows(&["message", "list", "--topic", "Orders", "--queue", "1", "--from-offset", "1"])
+        .rows(&[
+            "message",
+            "list",
+            "--topic",
+            "Orders",
+            "--queue",
+            "1",
+            "--from-offset",
+            "1",
+        ])
         .await;
     assert_eq!((one.len(), &one[0]["keys"][0]), (1, &json!("K-5")));
-    let tagged = rmq.rows(&["message", "list", "--topic", "Orders", "--tag", "TagA"]).await;
+    let tagged = rmq
+        .rows(&["message", "list", "--topic", "Orders", "--tag", "TagA"])
+        .await;
     assert_eq!(tagged.len(), 4);
     let lines = rmq.line("message list --topic Orders --limit 0 -o jsonl").await;
     assert_eq!(lines.stdout.lines().count(), 8, "{lines:?}");
     let formatted = rmq
-        .run(&["message", "list", "--topic", "Orders", "--limit", "1", "--format", "{queue}/{offset} {prop.seq}"])
+        .run(&[
+            "message",
+            "list",
+            "--topic",
+            "Orders",
+            "--limit",
+            "1",
+            "--format",
+            "{queue}/{offset} {prop.seq}",
+        ])
         .await;
     assert_eq!(formatted.stdout, "0/0 0\n");
 
-    let count = rmq.run(&["message", "count", "--topic", "Orders", "-o", "json"]).await;
+    let count = rmq
+        .run(&["message", "count", "--topic", "Orders", "-o", "json"])
+        .await;
     let document: Value = serde_json::from_str(&count.stdout).unwrap();
     assert_eq!(document["summary"]["messages"], 8);
-    let tags = rmq.rows(&["message", "count", "--topic", "Orders", "--by", "tag"]).await;
-    assert_eq!(tags, [json!({"tag": "TagA", "count": 4}), json!({"tag": "TagB", "count": 4})]);
-    let none = rmq.rows(&["message", "count", "--topic", "Orders", "--until", "-1h", "--by", "broker"]).await;
+    let tags = rmq
+        .rows(&["message", "count", "--topic", "Orders", "--by", "tag"])
+        .await;
+    assert_eq!(
+        tags,
+        [
+            json!({"tag": "TagA", "count": 4}),
+            json!({"tag": "TagB", "count": 4})
+        ]
+    );
+    let none = rmq
+        .rows(&[
+            "message", "count", "--topic", "Orders", "--until", "-1h", "--by", "broker",
+        ])
+        .await;
     assert_eq!(none[0]["count"], 0);
 
     for (search, key) in [
@@ -128,17 +201,31 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
         (&["--body-contains", "\"id\":7"], "K-7"),
         (&["--tag", "TagB", "--body-json", "order.id<2"], "K-1"),
     ] {
-        let args: Vec<&str> = ["message", "find", "--topic", "Orders"].iter().chain(search).copied().collect();
+        let args: Vec<&str> = ["message", "find", "--topic", "Orders"]
+            .iter()
+            .chain(search)
+            .copied()
+            .collect();
         let found = rmq.rows(&args).await;
-        assert_eq!((found.len(), &found[0]["keys"][0]), (1, &json!(key)), "{search:?}");
+        assert_eq!(
+            (found.len(), &found[0]["keys"][0]),
+            (1, &json!(key)),
+            "{search:?}"
+        );
     }
     let nothing = rmq.line("message find --topic Orders --prop seq=99").await;
     assert_eq!(nothing.code, 4, "{nothing:?}");
-    assert!(nothing.stderr.contains("seq=99") && nothing.stderr.contains("8 messages read"), "{nothing:?}");
+    assert!(
+        nothing.stderr.contains("seq=99") && nothing.stderr.contains("8 messages read"),
+        "{nothing:?}"
+    );
 
     let id = all[3]["offset_id"].as_str().unwrap();
     let viewed = rmq.rows(&["message", "view", id, "--quiet"]).await;
-    assert_eq!((&viewed[0]["keys"][0], &viewed[0]["groups"]), (&json!("K-3"), &json!([])));
+    assert_eq!(
+        (&viewed[0]["keys"][0], &viewed[0]["groups"]),
+        (&json!("K-3"), &json!([]))
+    );
     let body = rmq.run(&["message", "body", id, "--quiet"]).await;
     assert_eq!(body.stdout, "{\"order\":{\"id\":3}}");
     let decoded = rmq.rows(&["message", "decode-id", id]).await;
@@ -148,7 +235,9 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
     );
     let sent = rmq.run(&["message", "resend", id, "--yes", "--quiet"]).await;
     ok(&sent);
-    let copies = rmq.rows(&["message", "find", "--topic", "Orders", "--key", "K-3"]).await;
+    let copies = rmq
+        .rows(&["message", "find", "--topic", "Orders", "--key", "K-3"])
+        .await;
     assert_eq!(copies.len(), 2, "{copies:?}");
     let properties: Vec<&str> = copies[1]["properties"]
         .as_array()
@@ -156,19 +245,30 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    assert!(properties.iter().any(|p| p.starts_with("RMQ_RESENT_FROM=")), "{properties:?}");
+    assert!(
+        properties.iter().any(|p| p.starts_with("RMQ_RESENT_FROM=")),
+        "{properties:?}"
+    );
     assert!(properties.contains(&"seq=3"), "{properties:?}");
 
     // One key, one queue; a time to come is not there yet.
     for _ in 0..2 {
-        ok(&rmq.line("message send --topic Orders --body x --order-key customer-7 --key O").await);
+        ok(&rmq
+            .line("message send --topic Orders --body x --order-key customer-7 --key O")
+            .await);
     }
-    let ordered = rmq.rows(&["message", "find", "--topic", "Orders", "--key", "O"]).await;
+    let ordered = rmq
+        .rows(&["message", "find", "--topic", "Orders", "--key", "O"])
+        .await;
     assert_eq!(ordered[0]["queue"], ordered[1]["queue"]);
-    ok(&rmq.line("message send --topic Orders --body later --delay 1h --key L").await);
+    ok(&rmq
+        .line("message send --topic Orders --body later --delay 1h --key L")
+        .await);
     assert_eq!(rmq.line("message find --topic Orders --key L").await.code, 4);
 
-    let entries = rmq.rows(&["topic", "cq", "Orders", "--queue", "0", "--from", "1"]).await;
+    let entries = rmq
+        .rows(&["topic", "cq", "Orders", "--queue", "0", "--from", "1"])
+        .await;
     assert_eq!(entries[0]["offset"], 1);
     assert_eq!(entries[0]["tags_code"], 2_598_919, "the hash code of TagA");
     cluster.stop().await;
@@ -186,7 +286,11 @@ async fn who_uses_a_topic_is_told() {
     assert_eq!(order[0]["order_conf"], "broker-a:4;broker-b:2");
     let rows = rmq.rows(&["topic", "get", "Steps"]).await;
     assert_eq!(
-        (&rows[0]["write_queues"], &rows[1]["write_queues"], &rows[1]["sys_flag"]),
+        (
+            &rows[0]["write_queues"],
+            &rows[1]["write_queues"],
+            &rows[1]["sys_flag"]
+        ),
         (&json!(4), &json!(2), &json!(1))
     );
     let clusters = rmq.rows(&["topic", "clusters", "Steps"]).await;
@@ -195,18 +299,38 @@ async fn who_uses_a_topic_is_told() {
         [json!({"cluster": "DefaultCluster", "brokers": ["broker-a", "broker-b"], "write_queues": 6})]
     );
     let shares = rmq
-        .rows(&["topic", "allocate", "Steps", "--clients", "c2,c1", "--strategy", "circle"])
+        .rows(&[
+            "topic",
+            "allocate",
+            "Steps",
+            "--clients",
+            "c2,c1",
+            "--strategy",
+            "circle",
+        ])
         .await;
-    assert_eq!((&shares[0]["client"], &shares[0]["queues"]), (&json!("c1"), &json!(3)));
+    assert_eq!(
+        (&shares[0]["client"], &shares[0]["queues"]),
+        (&json!("c1"), &json!(3))
+    );
     assert_eq!(shares[0]["share"][1], "broker-a/2");
-    ok(&rmq.line("message send --topic Steps --body x --broker broker-a").await);
+    ok(&rmq
+        .line("message send --topic Steps --body x --broker broker-a")
+        .await);
     let described = rmq.rows(&["topic", "describe", "Steps"]).await;
     assert_eq!(
-        (&described[0]["messages"], &described[0]["write_queues"], &described[0]["order_conf"]),
+        (
+            &described[0]["messages"],
+            &described[0]["write_queues"],
+            &described[0]["order_conf"]
+        ),
         (&json!(1), &json!(6), &json!("broker-a:4;broker-b:2"))
     );
     let listed = rmq.rows(&["topic", "list", "--stats", "--no-consumers"]).await;
-    assert_eq!((&listed[0]["messages"], &listed[0]["groups"]), (&json!(1), &json!([])));
+    assert_eq!(
+        (&listed[0]["messages"], &listed[0]["groups"]),
+        (&json!(1), &json!([]))
+    );
     assert_eq!(rmq.line("topic list --idle 1h -o name").await.stdout, "");
     assert_eq!(rmq.line("topic list --type fifo -o name").await.stdout, "");
     let unused = rmq.rows(&["topic", "find-unused", "--idle", "1h"]).await;
@@ -218,7 +342,11 @@ async fn who_uses_a_topic_is_told() {
 
     let stopped = rmq.line("topic stop-writes Steps --broker broker-a --yes").await;
     ok(&stopped);
-    let perms = |rows: &[Value]| rows.iter().map(|r| r["perm_bits"].as_i64().unwrap()).collect::<Vec<_>>();
+    let perms = |rows: &[Value]| {
+        rows.iter()
+            .map(|r| r["perm_bits"].as_i64().unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(perms(&rmq.rows(&["topic", "get", "Steps"]).await), [4, 6]);
     ok(&rmq.line("topic allow-writes Steps --yes").await);
     assert_eq!(perms(&rmq.rows(&["topic", "get", "Steps"]).await), [6, 6]);
@@ -239,13 +367,27 @@ async fn a_measurement_counts_every_send() {
     let cluster = Cluster::start(&["broker-a"]).await;
     let rmq = cluster.rmq();
     ok(&rmq.line("topic create Bench --queues 2 --yes").await);
-    let produced = rmq.rows(&["bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes"]).await;
-    assert_eq!((&produced[0]["sent"], &produced[0]["failed"]), (&json!(40), &json!(0)));
+    let produced = rmq
+        .rows(&[
+            "bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes",
+        ])
+        .await;
+    assert_eq!(
+        (&produced[0]["sent"], &produced[0]["failed"]),
+        (&json!(40), &json!(0))
+    );
     let consumed = rmq.rows(&["bench", "consume", "--topic", "Bench"]).await;
     assert_eq!(consumed[0]["messages"], 40);
-    let times = rmq.rows(&["bench", "latency", "--topic", "Bench", "--count", "5", "--yes"]).await;
-    assert_eq!((&times[0]["broker"], &times[0]["sent"]), (&json!("broker-a"), &json!(5)));
-    let probes = rmq.rows(&["bench", "cluster-latency", "--count", "3", "--yes"]).await;
+    let times = rmq
+        .rows(&["bench", "latency", "--topic", "Bench", "--count", "5", "--yes"])
+        .await;
+    assert_eq!(
+        (&times[0]["broker"], &times[0]["sent"]),
+        (&json!("broker-a"), &json!(5))
+    );
+    let probes = rmq
+        .rows(&["bench", "cluster-latency", "--count", "3", "--yes"])
+        .await;
     assert_eq!(probes[0]["sent"], 3);
     // mqadmin made a topic of a misspelt name (F12).
     let absent = rmq.line("bench latency --topic Bensh --yes").await;
@@ -259,8 +401,8 @@ async fn a_measurement_counts_every_send() {
 async fn a_dry_run_sends_no_code_that_changes() {
     /// Codes that every change command may send before it changes anything.
     const READS: &[i32] = &[
-        11, 12, 14, 21, 26, 28, 29, 30, 31, 32, 33, 38, 43, 45, 101, 105, 106, 201, 202, 203, 204, 206, 208, 219,
-        224, 300, 304, 305, 307, 315, 317, 319, 321, 328, 351, 402, 907, 2003,
+        11, 12, 14, 21, 26, 28, 29, 30, 31, 32, 33, 38, 43, 45, 101, 105, 106, 201, 202, 203, 204, 206, 208,
+        219, 224, 300, 304, 305, 307, 315, 317, 319, 321, 328, 351, 402, 907, 2003,
     ];
     let cluster = Cluster::start(&["broker-a"]).await;
     let rmq = cluster.rmq();
@@ -303,18 +445,32 @@ async fn a_dry_run_sends_no_code_that_changes() {
     ];
     for line in lines {
         let line = line.replace("ID", &id);
-        let mut args = vec!["--dry-run", "-n", wire.name_server.as_str(), "--broker-map", wire.maps[0].as_str()];
+        let mut args = vec![
+            "--dry-run",
+            "-n",
+            wire.name_server.as_str(),
+            "--broker-map",
+            wire.maps[0].as_str(),
+        ];
         args.extend(line.split(' '));
         let ran = rmq.run(&args).await;
         // `topic delete` refuses by itself what took a message just now: that is no change either.
-        assert!(ran.code == 0 || ran.code == 9 && line.contains("elete"), "{line}: {ran:?}");
+        assert!(
+            ran.code == 0 || ran.code == 9 && line.contains("elete"),
+            "{line}: {ran:?}"
+        );
         let codes = wire.take();
         assert!(!codes.is_empty(), "{line}: nothing was asked");
         let wrong: Vec<&i32> = codes.iter().filter(|code| !READS.contains(code)).collect();
         assert!(wrong.is_empty(), "{line} sent {wrong:?}");
     }
     // The recorder sees a change when there is one.
-    let mut args = vec!["-n", wire.name_server.as_str(), "--broker-map", wire.maps[0].as_str()];
+    let mut args = vec![
+        "-n",
+        wire.name_server.as_str(),
+        "--broker-map",
+        wire.maps[0].as_str(),
+    ];
     args.extend("topic update T --perm 4 --yes".split(' '));
     ok(&rmq.run(&args).await);
     assert!(wire.take().contains(&17));
@@ -364,7 +520,10 @@ async fn forty_failures_have_their_code_and_stay_readable() {
         ("group delete NoGroup --yes", 4),
         ("group pause CG_ORDERS", 13),
         ("group set-mode CG_ORDERS --topic NoTopic --mode pop --yes", 4),
-        ("group set-mode CG_ORDERS --topic OrderEvents --mode push --yes", 2),
+        (
+            "group set-mode CG_ORDERS --topic OrderEvents --mode push --yes",
+            2,
+        ),
         ("producer clients NoGroup", 4),
         ("consumer stack nobody@1", 4),
         ("consumer running-info nobody@1 --group CG_ORDERS", 4),
@@ -389,16 +548,25 @@ async fn forty_failures_have_their_code_and_stay_readable() {
         ("mqadmin topicRoute", 2),
         ("mqadmin topicRoute -t NoTopic", 4),
         ("mqadmin updateStaticTopic -c C -t T -qn 4", 12),
-        ("mqadmin queryMsgByOffset -t OrderEvents -b broker-a -i 0 -o 99999", 4),
+        (
+            "mqadmin queryMsgByOffset -t OrderEvents -b broker-a -i 0 -o 99999",
+            4,
+        ),
         ("cluster list --secret-key-file /does/not/exist --access-key k", 2),
         ("cluster list --deadline never", 2),
     ];
     for (line, code) in cases {
         let plain = rmq.line(line).await;
         assert_eq!(plain.code, *code, "{line}: {plain:?}");
-        assert!(!plain.stderr.contains("panicked") && !plain.stderr.contains("    at "), "{line}: {plain:?}");
+        assert!(
+            !plain.stderr.contains("panicked") && !plain.stderr.contains("    at "),
+            "{line}: {plain:?}"
+        );
         assert!(!plain.stderr.trim().is_empty(), "{line} says nothing");
-        let args: Vec<&str> = ["-o", "json", "--quiet"].into_iter().chain(line.split(' ')).collect();
+        let args: Vec<&str> = ["-o", "json", "--quiet"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
         let json = rmq.run(&args).await;
         assert_eq!(json.code, *code, "{line}: {json:?}");
         if !json.stdout.is_empty() {
@@ -422,16 +590,34 @@ async fn old_lines_go_on_working_and_show_their_new_form() {
     let addr = cluster.addr.to_string();
     // F1: made with 16 queues, then only the permission named.
     let made = rmq
-        .run(&["mqadmin", "updateTopic", "-n", &addr, "-c", "DefaultCluster", "-t", "T16", "-r", "16", "-w", "16"])
+        .run(&[
+            "mqadmin",
+            "updateTopic",
+            "-n",
+            &addr,
+            "-c",
+            "DefaultCluster",
+            "-t",
+            "T16",
+            "-r",
+            "16",
+            "-w",
+            "16",
+        ])
         .await;
     ok(&made);
     assert!(
-        made.stderr
-            .contains("rmq topic update T16 --create --cluster DefaultCluster --read-queues 16 --write-queues 16 --yes"),
+        made.stderr.contains(
+            "rmq topic update T16 --create --cluster DefaultCluster --read-queues 16 --write-queues 16 --yes"
+        ),
         "{made:?}"
     );
-    ok(&rmq.line("mqadmin updatetopic -c DefaultCluster -t T16 -p 4").await);
-    let route = rmq.run(&["-o", "json", "mqadmin", "--no-hint", "topicRoute", "-t", "T16"]).await;
+    ok(&rmq
+        .line("mqadmin updatetopic -c DefaultCluster -t T16 -p 4")
+        .await);
+    let route = rmq
+        .run(&["-o", "json", "mqadmin", "--no-hint", "topicRoute", "-t", "T16"])
+        .await;
     assert_eq!(route.stderr, "", "{route:?}");
     let rows: Vec<Value> = items(&route)
         .iter()
@@ -439,17 +625,31 @@ async fn old_lines_go_on_working_and_show_their_new_form() {
         .collect();
     assert_eq!(rows, [json!([16, 16, 4]), json!([16, 16, 4])]);
     // F2
-    ok(&rmq.line("mqadmin updateSubGroup -c DefaultCluster -g GX -r 5").await);
-    ok(&rmq.line("mqadmin updateSubGroup -c DefaultCluster -g GX -s false").await);
-    let rows = items(&rmq.line("-o json mqadmin --no-hint getConsumerConfig -g GX").await);
-    assert_eq!((&rows[0]["retry_max"], &rows[0]["consume"]), (&json!(5), &json!(false)));
+    ok(&rmq
+        .line("mqadmin updateSubGroup -c DefaultCluster -g GX -r 5")
+        .await);
+    ok(&rmq
+        .line("mqadmin updateSubGroup -c DefaultCluster -g GX -s false")
+        .await);
+    let rows = items(
+        &rmq.line("-o json mqadmin --no-hint getConsumerConfig -g GX")
+            .await,
+    );
+    assert_eq!(
+        (&rows[0]["retry_max"], &rows[0]["consume"]),
+        (&json!(5), &json!(false))
+    );
     // F4: deleting what is not there is no success.
-    let absent = rmq.line("mqadmin deleteTopic -c DefaultCluster -t NoTopicX").await;
+    let absent = rmq
+        .line("mqadmin deleteTopic -c DefaultCluster -t NoTopicX")
+        .await;
     assert_eq!(absent.code, 4, "{absent:?}");
     // F12: a send makes no topic.
     let send = rmq.line("mqadmin sendMessage -t NoTopicAuto -p x").await;
     assert_eq!(send.code, 4, "{send:?}");
-    ok(&rmq.line("mqadmin deleteSubGroup -c DefaultCluster -g GX -r true").await);
+    ok(&rmq
+        .line("mqadmin deleteSubGroup -c DefaultCluster -g GX -r true")
+        .await);
     ok(&rmq.line("mqadmin deleteTopic -c DefaultCluster -t T16").await);
     assert_eq!(rmq.line("topic list -o name").await.stdout, "");
     cluster.stop().await;
@@ -461,12 +661,28 @@ async fn a_watch_ends_when_its_condition_holds_and_a_deadline_ends_it_with_8() {
     let rmq = cluster.rmq();
     ok(&rmq.line("topic create T --yes").await);
     let reached = rmq
-        .run(&["topic", "list", "--watch=100ms", "--watch-until", "name=T && write_queues=8"])
+        .run(&[
+            "topic",
+            "list",
+            "--watch=100ms",
+            "--watch-until",
+            "name=T && write_queues=8",
+        ])
         .await;
     ok(&reached);
     assert_eq!(reached.stdout.lines().count(), 1, "{reached:?}");
     let late = rmq
-        .run(&["topic", "list", "--watch=100ms", "--watch-until", "name=U", "--deadline", "700ms", "-o", "json"])
+        .run(&[
+            "topic",
+            "list",
+            "--watch=100ms",
+            "--watch-until",
+            "name=U",
+            "--deadline",
+            "700ms",
+            "-o",
+            "json",
+        ])
         .await;
     assert_eq!(late.code, 8, "{late:?}");
     let headers = rmq.line("topic route T -vv").await;
@@ -504,6 +720,10 @@ async fn names_complete_from_the_cluster_and_a_dead_server_says_nothing() {
     let verbs = complete(&addr, &["topic", "stop"]).await;
     assert!(has(&verbs, "stop-writes"), "{verbs:?}");
     let dead = complete("127.0.0.1:1", &["topic", "get", "Ord"]).await;
-    assert_eq!((dead.code, dead.stdout.trim(), dead.stderr.as_str()), (0, "", ""), "{dead:?}");
+    assert_eq!(
+        (dead.code, dead.stdout.trim(), dead.stderr.as_str()),
+        (0, "", ""),
+        "{dead:?}"
+    );
     cluster.stop().await;
 }
