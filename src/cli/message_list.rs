@@ -281,7 +281,8 @@ pub async fn list(session: &Session, args: ListArgs) -> Result<(), Failure> {
     }
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let topic = &args.stretch.topic;
-    let (messages, failures, _) = gather(session, found, topic, (from, until), &select, limit, &|_| true).await;
+    let (messages, failures, _) =
+        gather(session, found, topic, (from, until), &select, limit, &|_| true).await;
     let some = !messages.is_empty() || failures.is_empty();
     let verdict = Failure::over(&failures, some);
     if messages.is_empty() && failures.is_empty() {

@@ -216,7 +216,7 @@ async fn a_tail_follows_in_the_order_of_store_time() {
                 "--body",
                 &format!("m{i}"),
                 "--key",
-                if i % 2 == 0 { "even" } else { "odd" },
+                if i.is_multiple_of(2) { "even" } else { "odd" },
             ])
             .await;
         assert_eq!(sent.code, 0, "{sent:?}");

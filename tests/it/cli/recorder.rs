@@ -35,7 +35,6 @@ impl Service for Recorder {
             remark: answer.remark,
             fields: answer.fields,
             body: vec![answer.body],
-            ..Reply::default()
         }
     }
 }
