@@ -242,7 +242,7 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             Ok(Line::change("broker container add")
                 .arg(given.need("c")?)
-                .opt("--config", Some(given.need("b")?)))
+                .opt("--broker-config", Some(given.need("b")?)))
         },
     },
     Old {
