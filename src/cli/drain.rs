@@ -402,8 +402,12 @@ fn tell_safe(
         || "no slave".to_owned(),
         |bytes| format!("slave diff {bytes} bytes"),
     );
+    let offline = match look.offline.values().sum::<i64>() {
+        0 => String::new(),
+        lag => format!(" of online groups ({lag} of offline ones stay)"),
+    };
     let line = format!(
-        "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0, {slave}",
+        "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0{offline}, {slave}",
         broker.id.name, broker.addr, calm.quiet_s, survey.queues
     );
     if session.is_table() {
@@ -500,7 +504,7 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         )],
     };
     if kept.method == Method::Wipe {
-        if !closed.is_empty() {
+        if !closed.wrong.is_empty() {
             plan.steps.push(Step {
                 target: "every name server".into(),
                 field: format!("write permission of {}", broker.id.name),
@@ -527,12 +531,14 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
     open(session, &broker, &kept).await?;
     let end = tokio::time::Instant::now() + session.timeout;
     let outcome = loop {
-        let wrong = client.routes_with_write(&broker.id.name, &topics, true).await;
-        let Some((addr, topic)) = wrong.first() else {
-            break Outcome::Done;
+        let seen = client.routes_with_write(&broker.id.name, &topics, true).await;
+        let open = match (seen.wrong.first(), seen.silent.first_key_value()) {
+            (Some((addr, topic)), _) => format!("name server {addr} still shows {topic} not writable"),
+            (None, Some((addr, why))) => format!("what name server {addr} shows is unknown: {why}"),
+            (None, None) => break Outcome::Done,
         };
         if tokio::time::Instant::now() >= end {
-            break Outcome::Unproven(format!("name server {addr} still shows {topic} not writable"));
+            break Outcome::Unproven(open);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };

@@ -261,10 +261,17 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
 async fn find(session: &Session, args: &ScaleArgs) -> Result<Found, Failure> {
     let client = &session.client;
     let servers = client.server_names().await.unwrap_or_default();
-    if kind(&args.name, &servers) == TopicKind::System {
+    let what = match kind(&args.name, &servers) {
+        TopicKind::System => Some("a system topic"),
+        // Brokers send to them by the numbers of the group's configuration, whatever the topic has.
+        TopicKind::Retry => Some("a retry topic"),
+        TopicKind::DeadLetter => Some("a dead letter topic"),
+        _ => None,
+    };
+    if let Some(what) = what {
         return Err(Failure::new(
             exit::PRECONDITION,
-            format!("\"{}\" is a system topic; nothing was changed", args.name),
+            format!("\"{}\" is {what}; nothing was changed", args.name),
         ));
     }
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;

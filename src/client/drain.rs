@@ -323,30 +323,47 @@ impl Client {
         .await
     }
 
-    /// Name servers and topics whose route shows the broker with another write permission than wanted.
+    /// Name servers and topics whose route shows the broker with another write permission than wanted, and name
+    /// servers that did not say.
     pub async fn routes_with_write(
         &self,
         broker: &str,
         topics: &BTreeSet<String>,
         writable: bool,
-    ) -> Vec<(String, String)> {
+    ) -> RoutesSeen {
         let answers = self
             .each(topics.iter().collect(), |topic| async move {
                 (topic, self.route_each(topic).await)
             })
             .await;
-        let mut wrong = Vec::new();
+        let mut seen = RoutesSeen::default();
         for (topic, routes) in answers {
             for (addr, route) in routes {
-                let Ok(Some(route)) = route else { continue };
+                let route = match route {
+                    Ok(Some(route)) => route,
+                    Ok(None) => continue,
+                    Err(e) => {
+                        seen.silent.insert(addr, e.reason());
+                        continue;
+                    }
+                };
                 let shown = route.queue_datas.iter().find(|q| q.broker_name == broker);
                 if shown.is_some_and(|q| q.perm.writable() != writable) {
-                    wrong.push((addr, topic.clone()));
+                    seen.wrong.push((addr, topic.clone()));
                 }
             }
         }
-        wrong
+        seen
     }
+}
+
+/// Write permission of a broker as the name servers show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutesSeen {
+    /// Name servers and topics that show another one than wanted.
+    pub wrong: Vec<(String, String)>,
+    /// Name servers that did not answer, with the reason: what they show is unknown.
+    pub silent: BTreeMap<String, String>,
 }
 
 /// The permission in a configuration; a broker that does not say has all.
@@ -395,10 +412,16 @@ impl Observer {
         let mut look = Look::default();
         // With the wipe, a broker's next registration may bring the permission back: every route is looked at.
         let routed = if self.wipe { &self.topics } else { &self.routed };
-        let wrong = client
+        let RoutesSeen { wrong, silent } = client
             .routes_with_write(&self.broker.id.name, routed, false)
             .await;
-        self.routed = wrong.iter().map(|(_, topic)| topic.clone()).collect();
+        // What a silent name server shows is looked at again.
+        if silent.is_empty() {
+            self.routed = wrong.iter().map(|(_, topic)| topic.clone()).collect();
+        }
+        for (addr, why) in silent {
+            look.unknown.push(format!("routes of name server {addr}: {why}"));
+        }
         if !wrong.is_empty() {
             if self.wipe {
                 for (addr, done) in client.set_route_writable(&self.broker.id.name, false).await {
@@ -441,7 +464,10 @@ impl Observer {
             look.unknown.push(format!("groups: {}", e.reason()));
         }
         match client.broker_ha(&server, client.deadline()).await {
-            Ok(state) => look.slave_behind = state.slaves.iter().map(|s| s.behind_bytes.max(0)).max(),
+            Ok(state) => {
+                look.slave_behind = state.slaves.iter().map(|s| s.behind_bytes.max(0)).max();
+                self.slaves(client, state.slaves.len(), &mut look).await;
+            }
             Err(e) => look.unknown.push(format!("replication: {}", e.reason())),
         }
         // An old broker does not name its producers.
@@ -459,14 +485,50 @@ impl Observer {
         look
     }
 
+    /// A slave that is registered and not connected has who knows what.
+    async fn slaves(&self, client: &Client, connected: usize, look: &mut Look) {
+        let mut registered = BTreeSet::new();
+        for (_, table) in client.cluster_info_each().await {
+            // A name server that is silent is told with its routes; the others list the slaves.
+            let Ok((_, table)) = table else { continue };
+            if let Some(set) = table.broker_addr_table.get(&self.broker.id.name) {
+                registered.extend(set.broker_addrs.keys().copied().filter(|id| *id != 0));
+            }
+        }
+        if connected < registered.len() {
+            look.unknown.push(format!(
+                "{connected} of {} registered slaves are connected",
+                registered.len()
+            ));
+        }
+    }
+
+    /// Backlog of every group that the broker knows by a configuration or by a position. The list of all groups in
+    /// one answer (317) leaves out read queues that are not written and groups without a configuration.
     async fn groups(&self, client: &Client, server: &Server, look: &mut Look) -> Result<(), Error> {
-        let by_group = client.broker_lag(server, client.deadline()).await?;
-        let behind: Vec<(String, i64)> = by_group
-            .into_iter()
-            .filter(|(group, _)| !super::admin::group::is_system(group))
-            .map(|(group, lag)| (group, lag.queues.iter().filter_map(|q| q.lag()).sum()))
-            .filter(|(_, lag)| *lag > 0)
+        let mut known = client.known_groups(std::slice::from_ref(&self.broker)).await;
+        if let Some((_, e)) = known.failed.pop() {
+            return Err(e);
+        }
+        let groups: Vec<String> = known
+            .groups
+            .into_keys()
+            .filter(|group| !super::admin::group::is_system(group))
             .collect();
+        let lags = client
+            .each(groups, |group| async move {
+                let lag = client.group_lag(server, &group, None, client.deadline()).await?;
+                let lag: i64 = lag.queues.iter().filter_map(|q| q.lag()).sum();
+                Ok::<_, Error>((group, lag))
+            })
+            .await;
+        let mut behind = Vec::new();
+        for lag in lags {
+            let (group, lag) = lag?;
+            if lag > 0 {
+                behind.push((group, lag));
+            }
+        }
         let answers = client
             .each(behind, |(group, lag)| async move {
                 let clients = client.group_clients(server, &group, client.deadline()).await?;

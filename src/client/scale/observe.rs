@@ -6,9 +6,11 @@ use super::pending::{Landing, Waiting};
 use super::{Drained, DrainedGroup, Machine, Observation, Pending, Plan, Queues, Wants};
 use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::is_system;
+use crate::client::admin::message::QueueAt;
 use crate::client::error::{Error, Server};
 use crate::client::lag::GroupKind;
 use crate::client::produce::now_ms;
+use crate::client::snapshot::GroupLag;
 use crate::client::{Client, Deadline};
 use crate::protocol::body::{ConsumeType, ConsumerConnection, MessageModel};
 use crate::protocol::requests::{GetAllProducerInfo, QueryTopicConsumeByWho};
@@ -235,12 +237,26 @@ impl Observer {
         let deadline = client.deadline();
         let groups = self.groups(client, server).await?;
         let stats = client.topic_stats(server, &topic, deadline).await?;
-        let ranges: BTreeMap<i32, (i64, i64)> = stats
+        let mut ranges: BTreeMap<i32, (i64, i64)> = stats
             .offset_table
             .into_iter()
             .filter(|(queue, _)| queues.contains(&queue.queue_id))
             .map(|(queue, at)| (queue.queue_id, (at.min_offset.max(0), at.max_offset)))
             .collect();
+        // Brokers up to 5.2 tell the ends of queues that are written only.
+        for queue in queues
+            .clone()
+            .filter(|q| !ranges.contains_key(q))
+            .collect::<Vec<_>>()
+        {
+            let at = QueueAt {
+                broker: server.clone(),
+                queue,
+            };
+            let min = client.min_offset(&at, &topic, client.deadline()).await?;
+            let max = client.max_offset(&at, &topic, client.deadline()).await?;
+            ranges.insert(queue, (min.max(0), max));
+        }
         for (queue, (_, max)) in &ranges {
             drained.ends.insert((name.to_owned(), *queue), *max);
         }
@@ -257,7 +273,23 @@ impl Observer {
             })
             .await;
         for (group, lag, clients) in answers {
-            let (lag, clients) = (lag?, clients?);
+            let (mut lag, clients) = (lag?, clients?);
+            // No row is no proof: a group that has no position may have everything to read.
+            let told: BTreeSet<i32> = lag.queues.iter().map(|row| row.queue).collect();
+            for (queue, (_, max)) in ranges.iter().filter(|(queue, _)| !told.contains(queue)) {
+                let committed = client
+                    .committed(server, &group, &topic, *queue, client.deadline())
+                    .await?;
+                lag.queues.push(GroupLag {
+                    group: group.clone(),
+                    topic: topic.clone(),
+                    broker: name.to_owned(),
+                    queue: *queue,
+                    max: *max,
+                    committed,
+                    ..GroupLag::default()
+                });
+            }
             let entry = drained.groups.entry(group).or_insert_with(|| DrainedGroup {
                 kind: GroupKind::Offline,
                 pops: false,
