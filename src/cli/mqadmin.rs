@@ -274,7 +274,7 @@ mod tests {
                 (old.name, *short),
                 (_, "c") if old.options.iter().any(|(s, _, _)| *s == "b") && old.name != "electMaster"
                     && old.name != "consumeMessage" && old.name != "queryMsgByUniqueKey" && *long != "maxNum"
-                    && *long != "tags" && *long != "charsetName " && *long != "count"
+                    && *long != "tags" && *long != "charsetName " && *long != "count" && *long != "brokerContainerAddr"
             ) {
                 continue;
             }
