@@ -30,6 +30,7 @@ async fn take_back(client: &Client, wanted: &[&str], never: &[&str]) {
     }
 }
 
+#[ignore = "depends on times that a busy machine does not keep: run it alone"]
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_pops_move_to_java_and_back() {
     let Some(peers) = java::peers("pending_pops_move_to_java_and_back") else {
