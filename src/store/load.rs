@@ -409,7 +409,11 @@ pub fn index(
         let found = lengths[path];
         let is_last = n + 1 == paths.len();
         // Less than a header is no file of any configuration.
-        let was_cut = found < HEADER_LEN as u64 || found < shape.file_len() && is_last && right_size_seen;
+        let was_cut = if right_size_seen {
+            is_last && found < shape.file_len()
+        } else {
+            found < HEADER_LEN as u64
+        };
         let file = if found == shape.file_len() {
             Some(IndexFile::open(path, number(path), shape)?)
         } else if was_cut {

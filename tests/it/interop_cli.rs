@@ -45,6 +45,7 @@ fn our_commands_on_a_java_cluster() {
     assert_eq!(created.code, 0, "{created:?}");
     wire::wait_for_route(&namesrv, "Orders", "\"writeQueueNums\":8");
     session.send(&namesrv, "Orders", 80, &[]);
+    session.begin_group(&namesrv, &cluster.broker_address, "CG_ORDERS", "Orders");
     session.receive(&namesrv, "Orders", "CG_ORDERS", 80, &[]);
     let more = session.send(&namesrv, "Orders", 16, &["first=80"]);
 

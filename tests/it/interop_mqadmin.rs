@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::support::java::Cluster;
 use crate::support::ports::Block;
 use crate::support::session::{Reply, Session};
@@ -51,15 +49,9 @@ impl<'a> Side<'a> {
         wire::wait_for_route(&self.namesrv, topic, text);
     }
 
-    /// Makes a group with one offset of the topic. Java's broker makes a table for the first offset of a group and topic
-    /// without a lock: of the first ones of several queues, which a consumer sends at once when it stops, one may get
-    /// lost (`ConsumerOffsetManager.commitOffset`).
     fn begin_group(&mut self, group: &str, topic: &str) {
-        let broker = self.broker.clone();
-        self.mqadmin(&["updateSubGroup", "-b", &broker, "-g", group]).ok();
-        let fields = json!({ "consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "0" });
-        let answer = wire::ask(&broker, 15, fields).expect("the broker answers");
-        assert_eq!(answer.code, 0, "{answer:?}");
+        self.session
+            .begin_group(&self.namesrv, &self.broker, group, topic);
     }
 
     /// Waits until a group has so many messages to read and none in flight: a consumer that stops does not wait for the

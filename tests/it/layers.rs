@@ -23,7 +23,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tui", &["fields", "telemetry", "protocol", "client", "inspect"]),
     (
         "cli",
-        &["fields", "telemetry", "protocol", "client", "inspect", "tui"],
+        &[
+            "fields",
+            "replace",
+            "telemetry",
+            "protocol",
+            "client",
+            "inspect",
+            "tui",
+        ],
     ),
     (
         "serve",

@@ -6,8 +6,11 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::java::Peers;
 use super::process::{End, Process};
+use super::wire;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -116,6 +119,17 @@ impl Session {
         all.extend(words);
         all.extend(["-n", namesrv]);
         self.run(&all)
+    }
+
+    /// Makes a group with one offset of the topic. Java's broker makes a table for the first offset of a group and topic
+    /// without a lock: of the first ones of several queues, which a consumer sends at once when it stops, one may get
+    /// lost (`ConsumerOffsetManager.commitOffset`).
+    pub fn begin_group(&mut self, namesrv: &str, broker: &str, group: &str, topic: &str) {
+        self.mqadmin(namesrv, &["updateSubGroup", "-b", broker, "-g", group])
+            .ok();
+        let fields = json!({ "consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "0" });
+        let answer = wire::ask(broker, 15, fields).expect("the broker answers");
+        assert_eq!(answer.code, 0, "{answer:?}");
     }
 
     /// `Send`; each message must be acknowledged. Returns its lines.
