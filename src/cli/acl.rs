@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::broker::cluster_of;
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
 use super::quoted;
@@ -334,85 +334,74 @@ struct Work {
 
 async fn carry_out(
     session: &Session,
-    mut plan: Plan,
+    plan: Plan,
     work: Vec<Work>,
-    unread: Vec<(BrokerAt, Failure)>,
+    unread: Vec<Unread>,
     undo: Option<String>,
 ) -> Result<(), Failure> {
-    let client = &session.client;
-    if work.is_empty()
-        && let Some((_, failure)) = unread.first()
-    {
-        return Err(failure.clone());
-    }
-    for (broker, failure) in &unread {
-        plan.impact.push(failure.what.clone());
-        plan.steps.push(Step {
-            target: broker.server().to_string(),
-            field: "access rules".into(),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
-    }
-    change::execute(session, plan, undo, async |_| {
-        let done = client
-            .each(work, |work| async move { apply(session, &work).await })
-            .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().flatten().chain(rest).collect()
+    let unread = ("access rules", unread);
+    change::each(session, plan, unread, work, undo, |work| async move {
+        apply(session, &work).await
     })
     .await
 }
 
-/// One outcome a resource.
+/// One outcome a resource. What the broker has afterwards counts, whatever it answered: each resource is a request of its
+/// own where rules are deleted, and an answer that was lost may have been a yes.
 async fn apply(session: &Session, work: &Work) -> Vec<Outcome> {
     let (client, server, subject) = (&session.client, work.broker.server(), work.subject.as_str());
-    let written = match &work.rules {
+    let mut written: Vec<Option<Failure>> = Vec::new();
+    match &work.rules {
         Some(rules) => {
-            client
-                .write_acl(&server, subject, rules, work.create, client.deadline())
-                .await
+            let deadline = client.deadline();
+            let answer = client
+                .write_acl(&server, subject, rules, work.create, deadline)
+                .await;
+            written.resize(work.resources.len(), answer.err().map(|e| failed(&e)));
         }
         None => {
-            let mut done = Ok(());
             for resource in &work.resources {
                 let deadline = client.deadline();
-                done = done.and(
-                    client
-                        .delete_acl(&server, subject, Some(resource), deadline)
-                        .await,
-                );
+                let answer = client
+                    .delete_acl(&server, subject, Some(resource), deadline)
+                    .await;
+                written.push(answer.err().map(|e| failed(&e)));
             }
-            done
         }
-    };
-    let now = match written {
-        Ok(()) => client.acl(&server, subject, client.deadline()).await,
-        Err(e) => Err(e),
-    };
-    let now = match now {
-        Ok(now) => now.unwrap_or_default(),
-        Err(e) => return vec![Outcome::Failed(failed(&e)); work.resources.len()],
-    };
+    }
+    let now = client.acl(&server, subject, client.deadline()).await;
+    let now = now.map(Option::unwrap_or_default);
     work.resources
         .iter()
-        .map(|resource| {
-            let wanted = work
-                .rules
-                .as_ref()
-                .and_then(|rules| rules.iter().find(|rule| rule.resource == *resource));
-            let policy = wanted.map_or(CUSTOM, |rule| rule.policy.as_str());
-            let has = now
-                .iter()
-                .find(|rule| rule.resource == *resource && rule.policy.eq_ignore_ascii_case(policy));
-            match (wanted, has) {
-                (None, None) => Outcome::Done,
-                (Some(wanted), Some(has)) if wanted.same_as(has) => Outcome::Done,
-                (_, Some(has)) => Outcome::Unproven(format!("reads back {}", has.text())),
-                (Some(_), None) => Outcome::Unproven("the broker does not have it".into()),
-            }
+        .zip(written)
+        .map(|(resource, failure)| match (&now, failure) {
+            (Ok(now), failure) => match (differs(work, resource, now), failure) {
+                (None, _) => Outcome::Done,
+                (Some(_), Some(failure)) => Outcome::Failed(failure),
+                (Some(why), None) => Outcome::Unproven(why),
+            },
+            (Err(_), Some(failure)) => Outcome::Failed(failure),
+            (Err(e), None) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
         })
         .collect()
+}
+
+/// What a broker with these rules has of a resource, when it is not what was wanted.
+fn differs(work: &Work, resource: &str, now: &[Rule]) -> Option<String> {
+    let wanted = work
+        .rules
+        .as_ref()
+        .and_then(|rules| rules.iter().find(|rule| rule.resource == resource));
+    let policy = wanted.map_or(CUSTOM, |rule| rule.policy.as_str());
+    let has = now
+        .iter()
+        .find(|rule| rule.resource == resource && rule.policy.eq_ignore_ascii_case(policy));
+    match (wanted, has) {
+        (None, None) => None,
+        (Some(wanted), Some(has)) if wanted.same_as(has) => None,
+        (_, Some(has)) => Some(format!("reads back {}", has.text())),
+        (Some(_), None) => Some("the broker does not have it".into()),
+    }
 }
 
 /// The command that brings a rule back.
@@ -465,11 +454,11 @@ async fn write(session: &Session, args: RuleArgs, create: bool) -> Result<(), Fa
                     format!("subject \"{subject}\" was not found on {}", broker.server()),
                 )
                 .hint(format!("rmq user create {}", subject.trim_start_matches("User:")));
-                unread.push((broker, failure));
+                unread.push(Unread::at(broker.server(), failure));
                 continue;
             }
             Err(failure) => {
-                unread.push((broker, failure));
+                unread.push(Unread::at(broker.server(), failure));
                 continue;
             }
         };
@@ -542,7 +531,7 @@ async fn delete(
         let now = match now {
             Ok(now) => now.unwrap_or_default(),
             Err(failure) => {
-                unread.push((broker, failure));
+                unread.push(Unread::at(broker.server(), failure));
                 continue;
             }
         };

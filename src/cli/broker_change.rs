@@ -7,12 +7,13 @@ use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
 use super::broker::{cluster_of, named, targets};
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use crate::client::admin::config::ConfigOf;
-use crate::client::admin::topic::PermChange;
+use crate::client::admin::config::{ConfigOf, ServerConfig};
+use crate::client::admin::topic::{PermChange, kind};
+use crate::client::snapshot::TopicKind;
 use crate::client::{BrokerAt, BrokerSelector, Client, Error, Which};
 use crate::protocol::model::Perm;
 
@@ -58,11 +59,15 @@ pub async fn set_permission(session: &Session, args: PermArgs) -> Result<(), Fai
         steps: Vec::new(),
         impact: Vec::new(),
     };
-    let (mut work, mut undo) = (Vec::new(), Vec::new());
-    for broker in brokers {
-        let config = client
-            .server_config(ConfigOf::Broker, &broker.server(), client.deadline())
-            .await?;
+    let (mut work, mut undo, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    for (broker, config) in configs(client, brokers).await {
+        let config = match config {
+            Ok(config) => config,
+            Err(failure) => {
+                unread.push(Unread::at(broker.server(), failure));
+                continue;
+            }
+        };
         let before = config.entries.get(PERMISSION).and_then(|v| v.parse().ok());
         let before = Perm(before.ok_or_else(|| {
             Failure::new(
@@ -92,14 +97,24 @@ pub async fn set_permission(session: &Session, args: PermArgs) -> Result<(), Fai
         work.push((broker, after));
     }
     let undo = Some(undo.join(" && "));
-    change::execute(session, plan, undo, async |_| {
-        client
-            .each(work, |(broker, after)| async move {
-                write_permission(session, &broker, after).await
-            })
-            .await
+    let unread = (PERMISSION, unread);
+    change::each(session, plan, unread, work, undo, |(broker, after)| async move {
+        vec![write_permission(session, &broker, after).await]
     })
     .await
+}
+
+/// The configuration of each broker.
+async fn configs(client: &Client, brokers: Vec<BrokerAt>) -> Vec<(BrokerAt, Result<ServerConfig, Failure>)> {
+    client
+        .each(brokers, |broker| async move {
+            let deadline = client.deadline();
+            let config = client
+                .server_config(ConfigOf::Broker, &broker.server(), deadline)
+                .await;
+            (broker, config.map_err(|e| Failure::from(&e)))
+        })
+        .await
 }
 
 async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> Outcome {
@@ -125,7 +140,7 @@ async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> 
     }
 }
 
-/// Waits until every name server that answers shows each topic of the broker with its own permission cut down to the
+/// Waits until every name server shows each topic of the broker with its own permission cut down to the
 /// broker's; what is still wrong at the end.
 async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Option<String> {
     let client = &session.client;
@@ -145,12 +160,19 @@ async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Optio
     loop {
         let mut wrong = None;
         for addr in client.name_servers() {
-            let Ok(shown) = client
+            let shown = match client
                 .perms_at(addr, &broker.id.name, wanted.keys().cloned())
                 .await
-            else {
-                // A dead name server learns from the broker when it is back.
-                continue;
+            {
+                Ok(shown) => shown,
+                // It learns from the broker when it is back, but what it hands out until then nobody has seen.
+                Err(e) => {
+                    wrong = Some(format!(
+                        "written; name server {addr} could not be asked: {}",
+                        e.reason()
+                    ));
+                    break;
+                }
             };
             wrong = shown
                 .iter()
@@ -176,6 +198,8 @@ struct Shown {
     addr: String,
     writable: usize,
     topics: Vec<String>,
+    /// Topics that lack a permission.
+    closed: Vec<String>,
 }
 
 async fn shown(client: &Client, addr: &str, broker: &str, topics: Vec<String>) -> Result<Shown, Error> {
@@ -183,6 +207,15 @@ async fn shown(client: &Client, addr: &str, broker: &str, topics: Vec<String>) -
     Ok(Shown {
         addr: addr.to_owned(),
         writable: perms.values().filter(|perm| perm.writable()).count(),
+        closed: perms
+            .iter()
+            .filter(|(topic, perm)| {
+                // Nobody sends to the brokers' own topics; one of them is never writable.
+                perm.and(Perm::READ_WRITE) != Perm::READ_WRITE
+                    && kind(topic, &BTreeSet::new()) != TopicKind::System
+            })
+            .map(|(topic, _)| topic.clone())
+            .collect(),
         topics: perms.into_keys().collect(),
     })
 }
@@ -235,54 +268,46 @@ pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bo
                     work.push(view);
                 }
             }
-            Err(e) => unread.push((addr, Failure::from(&e))),
+            Err(e) => unread.push(Unread::at(format!("name server {addr}"), Failure::from(&e))),
         }
-    }
-    if work.is_empty()
-        && let Some((_, failure)) = unread.first()
-    {
-        return Err(failure.clone());
-    }
-    for (addr, failure) in &unread {
-        plan.impact.push(format!("name server {addr}: {}", failure.what));
-        plan.steps.push(Step {
-            target: format!("name server {addr}"),
-            field: "writable topics".into(),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
     }
     client.take_dead_name_servers();
     let other = if writable { "wipe-write" } else { "restore-write" };
-    let undo = Some(format!("rmq broker {other} {name}"));
-    change::execute(session, plan, undo, async |_| {
-        let done = client
-            .each(work, |view| {
-                let name = name.as_str();
-                async move {
-                    let written = client
-                        .set_write_perm(&view.addr, name, writable, client.deadline())
-                        .await;
-                    let now = match written {
-                        Ok(_) => shown(client, &view.addr, name, view.topics).await,
-                        Err(e) => Err(e),
-                    };
-                    match now {
-                        Err(e) => Outcome::Failed(Failure::from(&e)),
-                        Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => {
-                            Outcome::Done
-                        }
-                        Ok(now) => Outcome::Unproven(format!(
-                            "{} of {} are writable afterwards",
-                            now.writable,
-                            now.topics.len()
-                        )),
-                    }
-                }
-            })
+    // Restoring gives every topic both permissions, so it undoes only what had both. The broker's own topics do not count:
+    // one of them never has any permission, and nobody sends to it.
+    let servers = BTreeSet::from([name.clone(), broker.id.cluster.clone()]);
+    let closed: BTreeSet<&str> = work
+        .iter()
+        .filter(|_| !writable)
+        .flat_map(|view| view.closed.iter().map(String::as_str))
+        .filter(|topic| kind(topic, &servers) != TopicKind::System)
+        .collect();
+    let undo = closed.is_empty().then(|| format!("rmq broker {other} {name}"));
+    if !closed.is_empty() {
+        plan.impact.push(format!(
+            "there is no undo line: restore-write would open these as well: {}",
+            closed.into_iter().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let name = name.as_str();
+    let unread = ("writable topics", unread);
+    change::each(session, plan, unread, work, undo, |view| async move {
+        let written = client
+            .set_write_perm(&view.addr, name, writable, client.deadline())
             .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().chain(rest).collect()
+        let now = match written {
+            Ok(_) => shown(client, &view.addr, name, view.topics).await,
+            Err(e) => Err(e),
+        };
+        vec![match now {
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+            Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => Outcome::Done,
+            Ok(now) => Outcome::Unproven(format!(
+                "{} of {} are writable afterwards",
+                now.writable,
+                now.topics.len()
+            )),
+        }]
     })
     .await
 }
@@ -349,11 +374,15 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
         steps: Vec::new(),
         impact: vec!["until the next start of the broker; dataReadAheadEnable in its file keeps".into()],
     };
-    let (mut work, mut undo) = (Vec::new(), Vec::new());
-    for broker in brokers {
-        let config = client
-            .server_config(ConfigOf::Broker, &broker.server(), client.deadline())
-            .await?;
+    let (mut work, mut undo, mut unread) = (Vec::new(), Vec::new(), Vec::new());
+    for (broker, config) in configs(client, brokers).await {
+        let config = match config {
+            Ok(config) => config,
+            Err(failure) => {
+                unread.push(Unread::at(broker.server(), failure));
+                continue;
+            }
+        };
         let before = config
             .entries
             .get(READ_AHEAD)
@@ -377,23 +406,20 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
         work.push(broker);
     }
     let undo = (!undo.is_empty()).then(|| undo.join(" && "));
-    change::execute(session, plan, undo, async |_| {
-        client
-            .each(work, |broker| async move {
-                let server = broker.server();
-                if let Err(e) = client.set_read_ahead(&server, ahead, client.deadline()).await {
-                    return Outcome::Failed(Failure::from(&e));
-                }
-                let now = client
-                    .server_config(ConfigOf::Broker, &server, client.deadline())
-                    .await;
-                match now.map(|config| config.entries.get(READ_AHEAD).cloned()) {
-                    Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok(Some(now)) if now == ahead.to_string() => Outcome::Done,
-                    Ok(_) => Outcome::Unproven(format!("{READ_AHEAD} does not show it")),
-                }
-            })
-            .await
+    let unread = ("readahead", unread);
+    change::each(session, plan, unread, work, undo, |broker| async move {
+        let server = broker.server();
+        if let Err(e) = client.set_read_ahead(&server, ahead, client.deadline()).await {
+            return vec![Outcome::Failed(Failure::from(&e))];
+        }
+        let now = client
+            .server_config(ConfigOf::Broker, &server, client.deadline())
+            .await;
+        vec![match now.map(|config| config.entries.get(READ_AHEAD).cloned()) {
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+            Ok(Some(now)) if now == ahead.to_string() => Outcome::Done,
+            Ok(_) => Outcome::Unproven(format!("{READ_AHEAD} does not show it")),
+        }]
     })
     .await
 }

@@ -1,13 +1,16 @@
 //! `rmq broker clean-*|pop-rollback|export-config`: work that a broker is told to do, which nothing undoes.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 
 use super::broker::{cluster_of, named};
-use super::broker_look::without_rocksdb;
-use super::change::{self, Class, Outcome, Plan, Step};
-use super::exit::Failure;
+use super::broker_look::{JAVA_ONLY, without_rocksdb};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::exit::{self, Failure};
 use super::session::Session;
 use crate::client::admin::broker::CleanUp;
+use crate::client::admin::config::ConfigOf;
 use crate::client::{BrokerAt, BrokerSelector, RuntimeInfo, Which};
 
 /// Which brokers work.
@@ -156,28 +159,105 @@ pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<
     .await
 }
 
+/// What a broker needs in its configuration to do a piece of work; Java's answers SUCCESS without it and does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// POP records in RocksDB (`transferPopToFsStore` of 5.3.3).
+    PopStore,
+    /// Tables in RocksDB (`exportRocksDBConfigToJson`).
+    Tables,
+    /// Consume queues in files and in RocksDB at once (`doCheckRocksdbCqWriteProgress`).
+    BothQueues,
+}
+
+impl Need {
+    /// What stands in the way.
+    fn missing(self, config: &BTreeMap<String, String>) -> Option<String> {
+        let value = |key: &str| config.get(key).map(String::as_str);
+        let is_rocksdb = value("storeType").is_some_and(|v| v.eq_ignore_ascii_case("defaultRocksDB"));
+        let is_on = |key: &str| value(key).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        match self {
+            Self::PopStore if !is_on("popConsumerKVServiceInit") => {
+                Some("it keeps no POP records in RocksDB: popConsumerKVServiceInit is not true".into())
+            }
+            Self::Tables if !is_rocksdb => {
+                Some("it keeps no tables in RocksDB: storeType is not defaultRocksDB".into())
+            }
+            Self::Tables if value("configManagerVersion") == Some("v2") => {
+                Some("its RocksDB tables are not exported: configManagerVersion is v2".into())
+            }
+            Self::BothQueues if is_rocksdb => {
+                Some("it has no file queues to compare with: storeType is defaultRocksDB".into())
+            }
+            Self::BothQueues if !is_on("rocksdbCQDoubleWriteEnable") => {
+                Some("it has no RocksDB queues to compare: rocksdbCQDoubleWriteEnable is not true".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The brokers that can do the work, and the others with the reason.
+pub async fn able(session: &Session, brokers: Vec<BrokerAt>, need: Need) -> (Vec<BrokerAt>, Vec<Unread>) {
+    let client = &session.client;
+    let read = client
+        .each(brokers, |broker| async move {
+            let deadline = client.deadline();
+            let config = client
+                .server_config(ConfigOf::Broker, &broker.server(), deadline)
+                .await;
+            (broker, config)
+        })
+        .await;
+    let (mut able, mut not) = (Vec::new(), Vec::new());
+    for (broker, config) in read {
+        let server = broker.server();
+        match config {
+            Err(e) => not.push(Unread::at(server, Failure::from(&e))),
+            Ok(config) => match need.missing(&config.entries) {
+                None => able.push(broker),
+                Some(what) => {
+                    let failure = Failure::new(exit::UNSUPPORTED, format!("{server}: {what}"));
+                    not.push(Unread::at(server, failure.because(JAVA_ONLY)));
+                }
+            },
+        }
+    }
+    (able, not)
+}
+
 /// `rmq broker pop-rollback`
 pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Failure> {
     let client = &session.client;
     let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let (brokers, not) = able(session, brokers, Need::PopStore).await;
     let plan = Plan {
         action: "move POP records from RocksDB to files".into(),
         object,
         cluster,
         class: Class::C,
-        steps: steps(&brokers, "POP records", "in the store's own files"),
+        steps: steps(
+            &brokers,
+            "POP records",
+            "asked to move them to the store's own files",
+        ),
         impact: vec!["for going back to a broker without popConsumerKVServiceEnable".into()],
     };
-    change::execute(session, plan, None, async |_| {
-        client
-            .each(brokers, |broker| async move {
+    change::each(
+        session,
+        plan,
+        ("POP records", not),
+        brokers,
+        None,
+        |broker| async move {
+            vec![
                 match client.roll_back_pop(&broker.server(), client.deadline()).await {
                     Ok(()) => Outcome::Done,
                     Err(e) => Outcome::Failed(without_rocksdb(&e)),
-                }
-            })
-            .await
-    })
+                },
+            ]
+        },
+    )
     .await
 }
 
@@ -185,28 +265,28 @@ pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Fail
 pub async fn export_tables(session: &Session, args: ExportArgs) -> Result<(), Failure> {
     let client = &session.client;
     let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let (brokers, not) = able(session, brokers, Need::Tables).await;
     let plan = Plan {
         action: format!("write {} as JSON", args.tables.join(", ")),
         object,
         cluster,
         class: Class::A,
-        steps: steps(&brokers, "RocksDB tables", "JSON files on the broker's machine"),
+        steps: steps(
+            &brokers,
+            "RocksDB tables",
+            "asked for JSON files on the broker's machine",
+        ),
         impact: vec!["the files are written under the brokers' own store directories, not here".into()],
     };
-    let tables = &args.tables;
-    change::execute(session, plan, None, async |_| {
-        client
-            .each(brokers, |broker| async move {
-                let deadline = client.deadline();
-                match client
-                    .export_rocksdb_tables(&broker.server(), tables, deadline)
-                    .await
-                {
-                    Ok(()) => Outcome::Done,
-                    Err(e) => Outcome::Failed(without_rocksdb(&e)),
-                }
-            })
-            .await
+    let (tables, not) = (&args.tables, ("RocksDB tables", not));
+    change::each(session, plan, not, brokers, None, |broker| async move {
+        let (server, deadline) = (broker.server(), client.deadline());
+        vec![
+            match client.export_rocksdb_tables(&server, tables, deadline).await {
+                Ok(()) => Outcome::Done,
+                Err(e) => Outcome::Failed(without_rocksdb(&e)),
+            },
+        ]
     })
     .await
 }
@@ -221,4 +301,61 @@ fn steps(brokers: &[BrokerAt], field: &str, after: &str) -> Vec<Step> {
             after: after.into(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn java_does_nothing_without_these_keys() {
+        let config = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
+        let java = config(&[
+            ("popConsumerKVServiceInit", "false"),
+            ("storeType", "default"),
+            ("configManagerVersion", "v1"),
+            ("rocksdbCQDoubleWriteEnable", "false"),
+        ]);
+        for (need, key) in [
+            (Need::PopStore, "popConsumerKVServiceInit"),
+            (Need::Tables, "storeType"),
+            (Need::BothQueues, "rocksdbCQDoubleWriteEnable"),
+        ] {
+            assert!(
+                need.missing(&java).is_some_and(|why| why.contains(key)),
+                "{need:?}"
+            );
+            assert!(
+                need.missing(&config(&[])).is_some(),
+                "{need:?} of a broker without the key"
+            );
+        }
+        let both = config(&[("storeType", "default"), ("rocksdbCQDoubleWriteEnable", "true")]);
+        assert_eq!(Need::BothQueues.missing(&both), None);
+        let tables = config(&[
+            ("storeType", "defaultRocksDB"),
+            ("rocksdbCQDoubleWriteEnable", "true"),
+        ]);
+        assert_eq!(Need::Tables.missing(&tables), None);
+        assert!(
+            Need::BothQueues
+                .missing(&tables)
+                .is_some_and(|why| why.contains("storeType"))
+        );
+        let second = config(&[("storeType", "defaultRocksDB"), ("configManagerVersion", "v2")]);
+        assert!(
+            Need::Tables
+                .missing(&second)
+                .is_some_and(|why| why.contains("configManagerVersion"))
+        );
+        assert_eq!(
+            Need::PopStore.missing(&config(&[("popConsumerKVServiceInit", "true")])),
+            None
+        );
+    }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::broker::cluster_of;
+use super::broker_clean::{Need, able};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, wide};
@@ -345,6 +346,8 @@ pub async fn check_queues(session: &Session, args: CheckCqArgs) -> Result<(), Fa
             .unwrap_or(0),
     };
     let cluster = cluster_of(&brokers);
+    let (brokers, not) = able(session, brokers, Need::BothQueues).await;
+    let field = format!("queues of {}", args.topic.as_deref().unwrap_or("every topic"));
     let plan = Plan {
         action: "compare RocksDB queues with file queues".into(),
         object: cluster.clone(),
@@ -354,36 +357,34 @@ pub async fn check_queues(session: &Session, args: CheckCqArgs) -> Result<(), Fa
             .iter()
             .map(|broker| Step {
                 target: broker.server().to_string(),
-                field: format!("queues of {}", args.topic.as_deref().unwrap_or("every topic")),
+                field: field.clone(),
                 before: "-".into(),
-                after: "compared; the result stands in the broker's own log".into(),
+                after: "started; the result stands in the broker's own log".into(),
             })
             .collect(),
         impact: vec!["brokers read all of the queues".into()],
     };
     let topic = args.topic.as_deref();
-    change::execute(session, plan, None, async |_| {
-        client
-            .each(brokers, |broker| async move {
-                let deadline = client.deadline();
-                match client
-                    .check_rocksdb_queues(&broker.server(), topic, from_ms, deadline)
-                    .await
-                {
-                    Ok(_) => Outcome::Done,
-                    Err(e) => Outcome::Failed(without_rocksdb(&e)),
-                }
-            })
-            .await
+    change::each(session, plan, (&field, not), brokers, None, |broker| async move {
+        let (server, deadline) = (broker.server(), client.deadline());
+        let asked = client.check_rocksdb_queues(&server, topic, from_ms, deadline);
+        vec![match asked.await {
+            Ok(_) => Outcome::Done,
+            Err(e) => Outcome::Failed(without_rocksdb(&e)),
+        }]
     })
     .await
 }
+
+/// Why a broker has nothing in RocksDB.
+pub const JAVA_ONLY: &str =
+    "Only a Java broker has RocksDB tables and queues, and only when it is configured so.";
 
 /// A failure on a broker that keeps nothing in RocksDB.
 pub fn without_rocksdb(e: &Error) -> Failure {
     let failure = Failure::from(e);
     if failure.exit == exit::UNSUPPORTED {
-        failure.because("Only a Java broker has RocksDB tables and queues (storeType=defaultRocksDB).")
+        failure.because(JAVA_ONLY)
     } else {
         failure
     }

@@ -1,6 +1,7 @@
 //! A change: plan, question, result, undo line, journal.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, printable};
 use super::session::Session;
 use super::time;
+use crate::client::admin::config::{is_secret, shown};
 
 /// How much a change can hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,6 +170,16 @@ pub struct Unread {
     pub failure: Failure,
 }
 
+impl Unread {
+    /// A target that was not read for this reason.
+    pub fn at(target: impl ToString, failure: Failure) -> Self {
+        Self {
+            target: target.to_string(),
+            failure,
+        }
+    }
+}
+
 /// Adds what cannot be done to a plan; without anything that can be done, that is the failure.
 pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) -> Result<(), Failure> {
     if !possible && !unread.is_empty() {
@@ -175,11 +187,8 @@ pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) 
         Failure::over(&failures, false)?;
     }
     for one in unread {
-        plan.impact.push(format!(
-            "{} cannot be read and stays as it is: {}",
-            one.target,
-            one.failure.line()
-        ));
+        plan.impact
+            .push(format!("{} stays as it is: {}", one.target, one.failure.line()));
         plan.steps.push(Step {
             target: one.target.clone(),
             field: field.into(),
@@ -201,7 +210,7 @@ pub async fn carry_out<T, F: Future<Output = Outcome>>(
     write: impl Fn(T) -> F,
 ) -> Result<(), Failure> {
     if session.dry_run {
-        return report(session, plan, vec![Outcome::Planned; plan.steps.len()], None);
+        return rehearse(session, plan, unread, 0);
     }
     confirm(session, plan)?;
     let done = session
@@ -253,11 +262,33 @@ pub fn tell_impact(session: &Session, plan: &Plan) {
     }
 }
 
+/// A dry run: what is planned, and what cannot be done since it was not read. The steps of `unread` stand together, with
+/// `behind` others behind them.
+pub fn rehearse(session: &Session, plan: &Plan, unread: Vec<Unread>, behind: usize) -> Result<(), Failure> {
+    let mut outcomes = vec![Outcome::Planned; plan.steps.len()];
+    let first = outcomes.len().saturating_sub(behind + unread.len());
+    for (outcome, unread) in outcomes.iter_mut().skip(first).zip(unread) {
+        *outcome = Outcome::Failed(unread.failure);
+    }
+    report(session, plan, outcomes, None)
+}
+
 /// A change from its plan on: nothing to do, a dry run, or the question, the work and the report. `work` gives one
 /// outcome a step, in their order; it may put what it found into the steps.
 pub async fn execute(
     session: &Session,
+    plan: Plan,
+    undo: Option<String>,
+    work: impl AsyncFnOnce(&mut Plan) -> Vec<Outcome>,
+) -> Result<(), Failure> {
+    execute_but(session, plan, Vec::new(), undo, work).await
+}
+
+/// [`execute`] for a plan whose last steps are those of `unread`, which `work` knows nothing of.
+async fn execute_but(
+    session: &Session,
     mut plan: Plan,
+    unread: Vec<Unread>,
     undo: Option<String>,
     work: impl AsyncFnOnce(&mut Plan) -> Vec<Outcome>,
 ) -> Result<(), Failure> {
@@ -266,12 +297,30 @@ pub async fn execute(
     }
     tell_impact(session, &plan);
     if session.dry_run {
-        let planned = vec![Outcome::Planned; plan.steps.len()];
-        return report(session, &plan, planned, None);
+        return rehearse(session, &plan, unread, 0);
     }
     confirm(session, &plan)?;
-    let outcomes = work(&mut plan).await;
+    let mut outcomes = work(&mut plan).await;
+    outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
     report(session, &plan, outcomes, undo)
+}
+
+/// A change of several targets at once, from its plan on. The steps of the plan are those of `work`, in its order; what was
+/// not read gets a row called `field` that says why. `write` gives the outcomes of its own steps.
+pub async fn each<T, F: Future<Output = Vec<Outcome>>>(
+    session: &Session,
+    mut plan: Plan,
+    (field, unread): (&str, Vec<Unread>),
+    work: Vec<T>,
+    undo: Option<String>,
+    write: impl Fn(T) -> F,
+) -> Result<(), Failure> {
+    mention(&mut plan, field, &unread, !work.is_empty())?;
+    execute_but(session, plan, unread, undo, async |_| {
+        let done = session.client.each(work, write).await;
+        done.into_iter().flatten().collect()
+    })
+    .await
 }
 
 /// Everything is as wanted: a sentence for a person, no rows for a program.
@@ -331,9 +380,10 @@ pub fn report(
         }
     }
     let failed = listing.errors.len();
-    // What was written is undone even when the rest failed.
+    // What was written is undone even when the rest failed, and what may have been written as well.
+    let written = |outcome: &Outcome| matches!(outcome, Outcome::Done | Outcome::Unproven(_));
     let undo = undo
-        .filter(|_| done > 0)
+        .filter(|_| outcomes.iter().any(written))
         .map(|undo| session.for_same_servers(&undo));
     if let Some(undo) = &undo {
         listing.summary.insert("undo".into(), json!(undo));
@@ -346,13 +396,18 @@ pub fn report(
         let mut out = std::io::stdout().lock();
         writeln!(out, "undo: {undo}")?;
     }
+    let (good, verb, rest) = if planned {
+        (outcomes.len() - failed, "is planned", "cannot be done")
+    } else {
+        (done, "succeeded", "failed")
+    };
     match first {
         None => Ok(()),
-        Some(failure) if done == 0 => Err(failure),
+        Some(failure) if good == 0 => Err(failure),
         Some(failure) => Err(Failure {
             exit: exit::PARTIAL,
             what: format!(
-                "{} succeeded for {done} of {} steps, {failed} failed; first: {}",
+                "{} {verb} for {good} of {} steps, {failed} {rest}; first: {}",
                 plan.action,
                 plan.steps.len(),
                 failure.what
@@ -387,7 +442,7 @@ pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Optio
         "context": session.context,
         "name_servers": session.name_servers,
         "cluster": plan.cluster,
-        "command": std::env::args().collect::<Vec<_>>(),
+        "command": masked(std::env::args()),
         "action": plan.action,
         "steps": steps,
         "undo": undo,
@@ -396,6 +451,7 @@ pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Optio
         let mut file = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(dir.join("journal.jsonl"))?;
         file.write_all(format!("{line}\n").as_bytes())
     });
@@ -404,5 +460,73 @@ pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Optio
             "the change journal in {} was not written: {e}",
             dir.display()
         ));
+    }
+}
+
+/// A command line as it may be kept: without the values of secret keys, be they KEY=VALUE or mqadmin's `-k KEY -v VALUE`.
+fn masked(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let (mut flag, mut of_secret) = (String::new(), false);
+    for word in words {
+        let follows = std::mem::take(&mut flag);
+        kept.push(match word.split_once('=') {
+            _ if of_secret && ["-v", "--value"].contains(&follows.as_str()) => "***".into(),
+            Some((key, value)) if is_secret(key) => format!("{key}={}", shown(key, value)),
+            Some((name @ ("-v" | "--value"), _)) if of_secret => format!("{name}=***"),
+            Some(("-k" | "--key", key)) => {
+                of_secret = is_secret(key);
+                word
+            }
+            _ => {
+                if ["-k", "--key"].contains(&follows.as_str()) {
+                    of_secret = is_secret(&word);
+                }
+                flag.clone_from(&word);
+                word
+            }
+        });
+    }
+    // mqadmin takes the value before the key as well.
+    if of_secret {
+        for at in 1..kept.len() {
+            if ["-v", "--value"].contains(&kept[at - 1].as_str()) {
+                kept[at] = "***".into();
+            }
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_gets_into_the_journals_command() {
+        let kept = |line: &str| masked(line.split(' ').map(str::to_owned)).join(" ");
+        for (line, wanted) in [
+            (
+                "rmq broker set-config b initAuthenticationUser={\"password\":\"x\"} traceOn=true",
+                "rmq broker set-config b initAuthenticationUser=*** traceOn=true",
+            ),
+            (
+                "rmq mqadmin updateBrokerConfig -b a:1 -k metricsGrpcExporterHeader -v token:x",
+                "rmq mqadmin updateBrokerConfig -b a:1 -k metricsGrpcExporterHeader -v ***",
+            ),
+            (
+                "rmq mqadmin updateBrokerConfig --value x --key=initAuthenticationUser",
+                "rmq mqadmin updateBrokerConfig --value *** --key=initAuthenticationUser",
+            ),
+            (
+                "rmq mqadmin updateBrokerConfig -k traceOn -v true",
+                "rmq mqadmin updateBrokerConfig -k traceOn -v true",
+            ),
+            (
+                "rmq -v topic create T --queues 4",
+                "rmq -v topic create T --queues 4",
+            ),
+        ] {
+            assert_eq!(kept(line), wanted);
+        }
     }
 }

@@ -4,14 +4,14 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::broker::{cluster_of, named};
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::Failure;
 use super::output::{Cell, Listing, col, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
 use super::{quoted, size};
-use crate::client::{BrokerSelector, Which};
+use crate::client::{BrokerSelector, Error, Which};
 
 /// Commands on cold reads.
 #[derive(Debug, Clone, Subcommand)]
@@ -152,15 +152,31 @@ async fn set(
         steps: Vec::new(),
         impact: vec!["brokers forget it at their next start".into()],
     };
-    let (mut work, mut undo, mut off) = (Vec::new(), Vec::new(), Vec::new());
-    for broker in brokers {
-        let server = broker.server();
-        let info = client.cold_flow(&server, client.deadline()).await?;
+    let (mut work, mut undo, mut off, mut unread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let read = client
+        .each(brokers, |broker| async move {
+            let server = broker.server();
+            let read = async {
+                let info = client.cold_flow(&server, client.deadline()).await?;
+                let config = client.look_config(&server, client.deadline()).await?;
+                Ok::<_, Error>((info, config))
+            };
+            let read = read.await;
+            (broker, server, read)
+        })
+        .await;
+    for (broker, server, read) in read {
+        let (info, config) = match read {
+            Ok(read) => read,
+            Err(e) => {
+                unread.push(Unread::at(&server, Failure::from(&e)));
+                continue;
+            }
+        };
         let before = info.config_table.get(group).copied();
         if before == threshold {
             continue;
         }
-        let config = client.look_config(&server, client.deadline()).await?;
         if config
             .entries
             .get("coldDataFlowControlEnable")
@@ -191,26 +207,29 @@ async fn set(
         ));
     }
     let undo = Some(undo.join(" && "));
-    change::execute(session, plan, undo, async |_| {
-        client
-            .each(work, |server| async move {
-                let written = client
-                    .set_cold_flow(&server, group, threshold, client.deadline())
-                    .await;
-                let now = match written {
-                    Ok(()) => client.cold_flow(&server, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                match now {
-                    Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok(now) if now.config_table.get(group).copied() == threshold => Outcome::Done,
-                    Ok(now) => Outcome::Unproven(format!(
-                        "reads back {}",
-                        text(now.config_table.get(group).copied())
-                    )),
-                }
-            })
-            .await
-    })
+    change::each(
+        session,
+        plan,
+        ("threshold", unread),
+        work,
+        undo,
+        |server| async move {
+            let written = client
+                .set_cold_flow(&server, group, threshold, client.deadline())
+                .await;
+            let now = match written {
+                Ok(()) => client.cold_flow(&server, client.deadline()).await,
+                Err(e) => Err(e),
+            };
+            vec![match now {
+                Err(e) => Outcome::Failed(Failure::from(&e)),
+                Ok(now) if now.config_table.get(group).copied() == threshold => Outcome::Done,
+                Ok(now) => Outcome::Unproven(format!(
+                    "reads back {}",
+                    text(now.config_table.get(group).copied())
+                )),
+            }]
+        },
+    )
     .await
 }

@@ -721,7 +721,7 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         });
     }
     if session.dry_run {
-        return change::report(session, &plan, vec![Outcome::Planned; plan.steps.len()], None);
+        return change::rehearse(session, &plan, unread, 0);
     }
     change::confirm(session, &plan)?;
     // Brokers first: a topic taken off the name servers comes back with the next registration of a broker that has it.

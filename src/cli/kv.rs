@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::output::{Detail, Listing, col};
 use super::quoted;
@@ -213,49 +213,31 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
                 before = before.or(now);
                 work.push(addr);
             }
-            Err(failure) => unread.push((addr, failure)),
+            Err(failure) => unread.push(Unread::at(format!("name server {addr}"), failure)),
         }
-    }
-    if work.is_empty()
-        && let Some((_, failure)) = unread.first()
-    {
-        return Err(failure.clone());
-    }
-    for (addr, _) in &unread {
-        plan.steps.push(Step {
-            target: format!("name server {addr}"),
-            field: format!("{namespace} {key}"),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
     }
     let words = format!("{} {}", quoted(namespace), quoted(key));
     let undo = match before {
         Some(before) => format!("rmq kv set {words} {}", quoted(&before)),
         None => format!("rmq kv delete {words}"),
     };
-    change::execute(session, plan, Some(undo), async |_| {
-        let wanted = value.as_deref();
-        let done = client
-            .each(work, |addr| async move {
-                let deadline = client.deadline();
-                let written = client.kv_set(&addr, (namespace, key), wanted, deadline).await;
-                let now = match written {
-                    Ok(()) => client.kv_get(&addr, namespace, key, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                match now {
-                    Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok(now) if now.as_deref() == wanted => Outcome::Done,
-                    Ok(now) => {
-                        let now = now.unwrap_or_else(|| "nothing".to_owned());
-                        Outcome::Unproven(format!("reads back {now}"))
-                    }
-                }
-            })
-            .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().chain(rest).collect()
+    let (wanted, field) = (value.as_deref(), format!("{namespace} {key}"));
+    let unread = (field.as_str(), unread);
+    change::each(session, plan, unread, work, Some(undo), |addr| async move {
+        let deadline = client.deadline();
+        let written = client.kv_set(&addr, (namespace, key), wanted, deadline).await;
+        let now = match written {
+            Ok(()) => client.kv_get(&addr, namespace, key, client.deadline()).await,
+            Err(e) => Err(e),
+        };
+        vec![match now {
+            Err(e) => Outcome::Failed(Failure::from(&e)),
+            Ok(now) if now.as_deref() == wanted => Outcome::Done,
+            Ok(now) => {
+                let now = now.unwrap_or_else(|| "nothing".to_owned());
+                Outcome::Unproven(format!("reads back {now}"))
+            }
+        }]
     })
     .await
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::cluster;
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, wide};
@@ -336,12 +336,12 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
                     found.entry(broker).or_default().push(addr.clone());
                 }
             }
-            Err(e) => unread.push((addr, Failure::from(&e))),
+            Err(e) => unread.push(Unread::at(format!("name server {addr}"), Failure::from(&e))),
         }
     }
     if found.is_empty() {
-        if let Some((_, failure)) = unread.first().filter(|_| names.is_empty()) {
-            return Err(failure.clone());
+        if let Some(first) = unread.first().filter(|_| names.is_empty()) {
+            return Err(first.failure.clone());
         }
         return Err(Failure::from(Error::NotFound {
             noun: "broker",
@@ -399,38 +399,25 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
             work.push((addr, broker.clone()));
         }
     }
-    for (addr, failure) in &unread {
-        plan.steps.push(Step {
-            target: format!("name server {addr}"),
-            field: format!("broker {text}"),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
-        plan.impact.push(format!("name server {addr}: {}", failure.what));
-    }
-    change::execute(session, plan, None, async |_| {
-        let done = client
-            .each(work, |(addr, broker)| async move {
-                let written = client.unregister_broker(&addr, &broker, client.deadline()).await;
-                if let Err(e) = written {
-                    return Outcome::Failed(Failure::from(&e));
+    let field = format!("broker {text}");
+    let unread = (field.as_str(), unread);
+    change::each(session, plan, unread, work, None, |(addr, broker)| async move {
+        let written = client.unregister_broker(&addr, &broker, client.deadline()).await;
+        if let Err(e) = written {
+            return vec![Outcome::Failed(Failure::from(&e))];
+        }
+        // A Java name server answers first, and forgets from a queue afterwards.
+        let until = std::time::Instant::now() + session.timeout;
+        loop {
+            match client.look_cluster(&addr, client.deadline()).await {
+                Err(e) => return vec![Outcome::Failed(Failure::from(&e))],
+                Ok((table, _)) if listed(&table, &broker.addr).is_empty() => return vec![Outcome::Done],
+                Ok(_) if std::time::Instant::now() >= until => {
+                    return vec![Outcome::Unproven("it is still listed".into())];
                 }
-                // A Java name server answers first, and forgets from a queue afterwards.
-                let until = std::time::Instant::now() + session.timeout;
-                loop {
-                    match client.look_cluster(&addr, client.deadline()).await {
-                        Err(e) => return Outcome::Failed(Failure::from(&e)),
-                        Ok((table, _)) if listed(&table, &broker.addr).is_empty() => return Outcome::Done,
-                        Ok(_) if std::time::Instant::now() >= until => {
-                            return Outcome::Unproven("it is still listed".into());
-                        }
-                        Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
-                    }
-                }
-            })
-            .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().chain(rest).collect()
+                Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            }
+        }
     })
     .await
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
 use super::session::Session;
@@ -145,7 +145,7 @@ pub async fn set(
         let config = match config {
             Ok(config) => config,
             Err(e) => {
-                unread.push((target.server, explained(of, Failure::from(&e))));
+                unread.push(Unread::at(&target.server, explained(of, Failure::from(&e))));
                 continue;
             }
         };
@@ -194,38 +194,18 @@ pub async fn set(
             waiting.join(", ")
         ));
     }
-    if work.is_empty()
-        && let Some((_, failure)) = unread.first()
-    {
-        return Err(failure.clone());
-    }
-    for (server, failure) in &unread {
-        plan.impact
-            .push(format!("{server} is not changed: {}", failure.what));
-        plan.steps.push(Step {
-            target: server.to_string(),
-            field: "configuration".into(),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
-    }
     let undo = (!undo.is_empty()).then(|| undo.join(" && "));
-    change::execute(session, plan, undo, async |_| {
+    let unread = ("configuration", unread);
+    change::each(session, plan, unread, work, undo, |work| async move {
+        let deadline = client.deadline();
         let written = client
-            .each(work, |work| async move {
-                let deadline = client.deadline();
-                let written = client
-                    .set_server_config(of, &work.server, &work.changes, deadline)
-                    .await;
-                let now = match written {
-                    Ok(()) => client.server_config(of, &work.server, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                outcomes(&work.changes, now.map(|config| config.entries))
-            })
+            .set_server_config(of, &work.server, &work.changes, deadline)
             .await;
-        let not_read = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        written.into_iter().flatten().chain(not_read).collect()
+        let now = match written {
+            Ok(()) => client.server_config(of, &work.server, client.deadline()).await,
+            Err(e) => Err(e),
+        };
+        outcomes(&work.changes, now.map(|config| config.entries))
     })
     .await
 }

@@ -654,8 +654,7 @@ async fn carry_out(
     undo: String,
 ) -> Result<(), Failure> {
     if session.dry_run {
-        let planned = vec![Outcome::Planned; plan.steps.len()];
-        return change::report(session, &plan, planned, None);
+        return change::rehearse(session, &plan, unread, order.len());
     }
     change::confirm(session, &plan)?;
     let client = &session.client;
@@ -923,8 +922,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         !targets.is_empty() || !routed.is_empty(),
     )?;
     if session.dry_run {
-        let planned = vec![Outcome::Planned; plan.steps.len()];
-        return change::report(session, &plan, planned, None);
+        return change::rehearse(session, &plan, unread, 0);
     }
     change::confirm(session, &plan)?;
     let deadline = client.deadline();

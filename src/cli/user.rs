@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::broker::{cluster_of, targets};
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
 use super::quoted;
@@ -290,35 +290,13 @@ struct Write {
 /// Writes, reads back, reports. Brokers that were not read are rows that failed.
 async fn carry_out(
     session: &Session,
-    mut plan: Plan,
+    plan: Plan,
     work: Vec<Write>,
-    unread: Vec<(BrokerAt, Failure)>,
+    unread: Vec<Unread>,
     undo: Option<String>,
 ) -> Result<(), Failure> {
-    let client = &session.client;
-    if work.is_empty()
-        && let Some((_, failure)) = unread.first()
-    {
-        return Err(failure.clone());
-    }
-    for (broker, failure) in &unread {
-        plan.impact.push(failure.what.clone());
-        plan.steps.push(Step {
-            target: broker.server().to_string(),
-            field: "user".into(),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
-    }
-    change::execute(session, plan, undo, async |_| {
-        let done = client
-            .each(work, |write| async move {
-                let outcome = write_one(session, &write).await;
-                vec![outcome; write.steps]
-            })
-            .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().flatten().chain(rest).collect()
+    change::each(session, plan, ("user", unread), work, undo, |write| async move {
+        vec![write_one(session, &write).await; write.steps]
     })
     .await
 }
@@ -362,7 +340,7 @@ async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
         match user {
             Ok(None) => work.push(broker),
             Ok(Some(_)) => there.push(broker.id.to_string()),
-            Err(failure) => unread.push((broker, failure)),
+            Err(failure) => unread.push(Unread::at(broker.server(), failure)),
         }
     }
     if !there.is_empty() {
@@ -432,11 +410,11 @@ async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> {
                     exit::NOT_FOUND,
                     format!("user \"{name}\" was not found on {}", broker.server()),
                 );
-                unread.push((broker, failure));
+                unread.push(Unread::at(broker.server(), failure));
                 continue;
             }
             Err(failure) => {
-                unread.push((broker, failure));
+                unread.push(Unread::at(broker.server(), failure));
                 continue;
             }
         };
@@ -532,43 +510,25 @@ async fn delete(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), 
                 work.push(broker);
             }
             Ok(None) => {}
-            Err(failure) => unread.push((broker, failure)),
+            Err(failure) => unread.push(Unread::at(broker.server(), failure)),
         }
     }
-    if work.is_empty() {
-        return Err(match unread.into_iter().next() {
-            Some((_, failure)) => failure,
-            None => absent(session, name, &brokers).await,
-        });
-    }
-    for (broker, failure) in &unread {
-        plan.impact.push(failure.what.clone());
-        plan.steps.push(Step {
-            target: broker.server().to_string(),
-            field: format!("user {name}"),
-            before: "not read".into(),
-            after: "not written".into(),
-        });
+    if work.is_empty() && unread.is_empty() {
+        return Err(absent(session, name, &brokers).await);
     }
     plan.impact
         .push("its access rules go with it; the password cannot be brought back".into());
-    change::execute(session, plan, None, async |_| {
-        let done = client
-            .each(work, |broker| async move {
-                let server = broker.server();
-                let gone = match client.delete_user(&server, name, client.deadline()).await {
-                    Ok(()) => client.user(&server, name, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                match gone {
-                    Err(e) => Outcome::Failed(failed(&e)),
-                    Ok(None) => Outcome::Done,
-                    Ok(Some(_)) => Outcome::Unproven("the broker still has the user".into()),
-                }
-            })
-            .await;
-        let rest = unread.into_iter().map(|(_, failure)| Outcome::Failed(failure));
-        done.into_iter().chain(rest).collect()
+    change::each(session, plan, ("user", unread), work, None, |broker| async move {
+        let server = broker.server();
+        let gone = match client.delete_user(&server, name, client.deadline()).await {
+            Ok(()) => client.user(&server, name, client.deadline()).await,
+            Err(e) => Err(e),
+        };
+        vec![match gone {
+            Err(e) => Outcome::Failed(failed(&e)),
+            Ok(None) => Outcome::Done,
+            Ok(Some(_)) => Outcome::Unproven("the broker still has the user".into()),
+        }]
     })
     .await
 }

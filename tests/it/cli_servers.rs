@@ -7,7 +7,7 @@ use rmq::client::{Client, Options};
 use rmq::namesrv::{NameServer, NamesrvConfig};
 use rmq::protocol::body::{AclInfo, BrokerData, ClusterInfo, PolicyInfo, UserInfo};
 use rmq::protocol::frame::Frame;
-use rmq::protocol::{Body as _, Json, Request as _, codes, requests as r};
+use rmq::protocol::{Body as _, Json, Request as _, Text, codes, requests as r};
 use rmq::remoting::{Listener, Peer, Refusal, Reply, Service};
 use serde_json::{Value, json};
 
@@ -169,6 +169,10 @@ async fn write_permission_goes_and_comes_back_with_proof() {
     let pair = Pair::start().await;
     let rmq = &pair.rmq;
     ok(rmq, "topic create Orders --queues 4 --yes").await;
+    pair.until("namesrv diff", 0).await;
+    let wiped = ok(rmq, "broker wipe-write broker-a --yes").await;
+    assert_eq!(undo(&wiped), "broker restore-write broker-a");
+    ok(rmq, &format!("{} --yes", undo(&wiped))).await;
     ok(rmq, "topic create Closed --perm 4 --yes").await;
     pair.until("namesrv diff", 0).await;
     let perms = async |topic: &str| -> Vec<i64> {
@@ -180,7 +184,14 @@ async fn write_permission_goes_and_comes_back_with_proof() {
     let wiped = ok(rmq, "broker wipe-write broker-a --yes").await;
     assert_eq!(wiped.stdout.matches("name server ").count(), 2, "{wiped:?}");
     assert_eq!(perms("Orders").await, [4]);
-    assert_eq!(undo(&wiped), "broker restore-write broker-a");
+    // Restoring would open what was closed: that is no undo, and is said.
+    assert!(!wiped.stdout.contains("undo:"), "{wiped:?}");
+    assert!(
+        wiped
+            .stderr
+            .contains("restore-write would open these as well: Closed\n"),
+        "{wiped:?}"
+    );
     assert_eq!(
         ok(rmq, "broker wipe-write broker-a --yes -o json").await.stderr,
         ""
@@ -197,6 +208,16 @@ async fn write_permission_goes_and_comes_back_with_proof() {
     assert_eq!((perms("Orders").await, perms("Closed").await), (vec![4], vec![4]));
     ok(rmq, &format!("{} --yes", undo(&closed))).await;
     assert_eq!((perms("Orders").await, perms("Closed").await), (vec![6], vec![4]));
+    // A name server that cannot be asked proves nothing.
+    let half = rmq
+        .line(&format!(
+            "broker set-permission broker-a -W --yes --timeout 1s -n {};127.0.0.1:1",
+            pair.addr(0)
+        ))
+        .await;
+    assert_eq!(half.code, 7, "{half:?}");
+    assert!(half.stdout.contains("127.0.0.1:1 could not be asked"), "{half:?}");
+    ok(rmq, "broker set-permission broker-a +W --yes").await;
     assert_eq!(rmq.line("broker set-permission broker-a 9 --yes").await.code, 2);
     pair.stop().await;
 }
@@ -454,6 +475,14 @@ struct Keeper {
     addr: OnceLock<String>,
     users: Mutex<Vec<UserInfo>>,
     rules: Mutex<Vec<AclInfo>>,
+    /// Its configuration as properties text.
+    config: Mutex<String>,
+    /// Requests that it was asked, by code.
+    asked: Mutex<Vec<i32>>,
+    /// A resource whose rules are not deleted.
+    stuck: Mutex<Option<String>>,
+    /// A second broker of the same name service.
+    other: OnceLock<String>,
 }
 
 impl Keeper {
@@ -463,7 +492,13 @@ impl Keeper {
         let mut users = self.users.lock().unwrap();
         let mut rules = self.rules.lock().unwrap();
         let body = || -> Json<UserInfo> { Json::decode(request.body.clone()).unwrap() };
+        self.asked.lock().unwrap().push(request.code);
         Ok(match request.code {
+            r::GetBrokerConfig::CODE => Text(self.config.lock().unwrap().clone()).encode(),
+            r::PopRollback::CODE | r::CheckRocksdbCqWriteProgress::CODE => Vec::new(),
+            r::DeleteAcl::CODE if self.stuck.lock().unwrap().as_deref() == request.fields.get("resource") => {
+                return Err(Refusal::new(codes::SYSTEM_ERROR, "stuck"));
+            }
             r::GetBrokerClusterInfo::CODE => {
                 let set = BrokerData {
                     broker_name: "keeper".into(),
@@ -471,9 +506,19 @@ impl Keeper {
                     broker_addrs: [(0, self.addr.get().unwrap().clone())].into(),
                     ..BrokerData::default()
                 };
+                let mut sets = vec![("keeper".to_owned(), set.clone())];
+                if let Some(addr) = self.other.get() {
+                    let other = BrokerData {
+                        broker_name: "other".into(),
+                        broker_addrs: [(0, addr.clone())].into(),
+                        ..set
+                    };
+                    sets.push(("other".to_owned(), other));
+                }
+                let names = sets.iter().map(|(name, _)| name.clone()).collect();
                 Json::new(ClusterInfo {
-                    broker_addr_table: [("keeper".to_owned(), set)].into(),
-                    cluster_addr_table: [("C".to_owned(), ["keeper".to_owned()].into())].into(),
+                    broker_addr_table: sets.into_iter().collect(),
+                    cluster_addr_table: [("C".to_owned(), names)].into(),
                     ..ClusterInfo::default()
                 })
                 .encode()
@@ -568,6 +613,81 @@ impl Service for Keeper {
             Err(refusal) => refusal.into(),
         }
     }
+}
+
+/// Java's broker answers SUCCESS to these and does nothing where the keys are not set.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_a_broker_is_not_configured_for_is_not_asked_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let keeper = Arc::new(Keeper::default());
+    let free: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    let listener = Listener::start(free, keeper.clone()).await.unwrap();
+    keeper.addr.set(listener.addr().to_string()).unwrap();
+    let rmq = Rmq::new(&listener.addr().to_string(), home.path());
+    *keeper.config.lock().unwrap() =
+        "storeType=default\npopConsumerKVServiceInit=false\nrocksdbCQDoubleWriteEnable=false\n".into();
+    for (line, key) in [
+        ("broker pop-rollback keeper --yes", "popConsumerKVServiceInit"),
+        ("broker export-config keeper --yes", "storeType"),
+        (
+            "broker check-cq --broker keeper --yes",
+            "rocksdbCQDoubleWriteEnable",
+        ),
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 12, "{line}: {ran:?}");
+        assert!(ran.stderr.contains(key), "{line}: {ran:?}");
+    }
+    let changing = [
+        r::PopRollback::CODE,
+        r::ExportRocksdbConfigToJson::CODE,
+        r::CheckRocksdbCqWriteProgress::CODE,
+    ];
+    let asked = || -> Vec<i32> {
+        let asked = keeper.asked.lock().unwrap().clone();
+        asked.into_iter().filter(|code| changing.contains(code)).collect()
+    };
+    assert_eq!(asked(), Vec::<i32>::new());
+    *keeper.config.lock().unwrap() =
+        "storeType=default\npopConsumerKVServiceInit=true\nrocksdbCQDoubleWriteEnable=true\n".into();
+    ok(&rmq, "broker pop-rollback keeper --yes").await;
+    assert_eq!(asked(), [r::PopRollback::CODE]);
+    listener.stop(Duration::ZERO).await;
+}
+
+/// What cannot be read has its row and its exit code, in a dry run as well, and does not keep the others waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_cannot_be_read_fails_and_the_others_go_on() {
+    let home = tempfile::tempdir().unwrap();
+    let keeper = Arc::new(Keeper::default());
+    let free: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    let listener = Listener::start(free, keeper.clone()).await.unwrap();
+    keeper.addr.set(listener.addr().to_string()).unwrap();
+    keeper.other.set("127.0.0.1:1".into()).unwrap();
+    let rmq = Rmq::new(&listener.addr().to_string(), home.path());
+    *keeper.config.lock().unwrap() = "dataReadAheadEnable=true\nfileReservedTime=72\n".into();
+    for line in [
+        "user create alice --password-from env:HOME",
+        "broker set-readahead random",
+        "broker set-config fileReservedTime=48",
+    ] {
+        let ran = rmq.line(&format!("{line} --dry-run -o json")).await;
+        assert_eq!(ran.code, 7, "{line}: {ran:?}");
+        let rows = items(&ran);
+        assert_eq!(rows.len(), 2, "{line}: {ran:?}");
+        assert_eq!(rows[0]["result"], "planned", "{line}: {ran:?}");
+        assert!(
+            rows[1]["target"].as_str().unwrap().contains("other")
+                && rows[1]["result"].as_str().unwrap().contains("connection refused"),
+            "{line}: {ran:?}"
+        );
+    }
+    // With nothing that can be done it is the failure itself.
+    let ran = rmq
+        .line("broker set-config other fileReservedTime=48 --dry-run")
+        .await;
+    assert_eq!(ran.code, 3, "{ran:?}");
+    listener.stop(Duration::ZERO).await;
 }
 
 const PASSWORD: &str = "hunter2-never-shown";
@@ -668,10 +788,17 @@ async fn users_and_rules_change_and_no_password_is_shown() {
             .code,
         9
     );
-    assert_eq!(
-        run("acl delete alice --resource Topic:Orders --yes").await.code,
-        0
+    // One rule that stays does not hide that the other went, nor how to bring that back.
+    *keeper.stuck.lock().unwrap() = Some("Group:CG_*".into());
+    let half = run("acl delete alice --yes").await;
+    assert_eq!(half.code, 7, "{half:?}");
+    assert_eq!(half.stdout.matches(" ok\n").count(), 1, "{half:?}");
+    assert!(half.stdout.contains("1 SYSTEM_ERROR: stuck"), "{half:?}");
+    assert!(
+        undo(&half).contains("acl update User:alice --resource Topic:Orders --action Pub"),
+        "{half:?}"
     );
+    *keeper.stuck.lock().unwrap() = None;
     assert_eq!(rmq.rows(&["acl", "list"]).await.len(), 1);
     assert_eq!(
         run("acl delete alice --resource Topic:Orders --yes").await.code,
@@ -683,9 +810,19 @@ async fn users_and_rules_change_and_no_password_is_shown() {
     // F4: mqadmin says yes to an unknown user.
     assert_eq!(run("user delete alice --yes").await.code, 4);
     let journal = home.path().join(".local/state/rmq/journal.jsonl");
+    // A password inside of a configuration value does not stay in the journal's command either.
+    *keeper.config.lock().unwrap() = "initAuthenticationUser=old\n".into();
+    run(&format!(
+        "broker set-config keeper initAuthenticationUser={{\"password\":\"{PASSWORD}\"}} --yes"
+    ))
+    .await;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&journal).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     let journal = std::fs::read_to_string(journal).unwrap();
     assert!(
-        journal.contains("create user alice") && !journal.contains(PASSWORD),
+        journal.contains("create user alice")
+            && journal.contains("initAuthenticationUser=***")
+            && !journal.contains(PASSWORD),
         "{journal}"
     );
     listener.stop(Duration::ZERO).await;

@@ -131,6 +131,7 @@ pub fn is_secret(key: &str) -> bool {
         "credential",
         "token",
         "initauthenticationuser",
+        "exporterheader",
     ]
     .iter()
     .any(|word| key.contains(word))
@@ -148,7 +149,10 @@ pub fn shown(key: &str, value: &str) -> String {
 /// A new value must read as the old one does: servers answer success to a word where a number belongs. The error is the
 /// sentence that says what the key takes.
 pub fn check_type(key: &str, before: &str, after: &str) -> Result<(), String> {
-    let wrong = |what: &str| Err(format!("{key} is {what} (now {before}), \"{after}\" is not"));
+    let wrong = |what: &str| {
+        let (before, after) = (shown(key, before), shown(key, after));
+        Err(format!("{key} is {what} (now {before}), \"{after}\" is not"))
+    };
     match before {
         "true" | "false" if after != "true" && after != "false" => wrong("true or false"),
         _ if before.parse::<i64>().is_ok() && after.parse::<i64>().is_err() => wrong("a whole number"),
@@ -226,7 +230,10 @@ mod tests {
     fn secrets_are_not_shown() {
         assert_eq!(shown("innerClientAuthenticationCredentials", "x"), "***");
         assert_eq!(shown("initAuthenticationUser", "{}"), "***");
+        assert_eq!(shown("metricsGrpcExporterHeader", "token:x"), "***");
         assert_eq!(shown("brokerName", "x"), "x");
+        let wrong = check_type("tokenNumber", "4711", "hunter2").unwrap_err();
+        assert!(!wrong.contains("4711") && !wrong.contains("hunter2"), "{wrong}");
     }
 
     #[test]
