@@ -15,6 +15,11 @@ use super::watch::{Rows, WatchArgs};
 use crate::client::{BrokerAt, BrokerSelector, Error, Which};
 use crate::protocol::body::HaRuntimeInfo;
 
+/// A runtime value: a number where it is a whole one, so that it can be compared and scraped; else as the broker writes it.
+fn number(text: &str) -> Cell {
+    text.parse::<i64>().map_or_else(|_| text.into(), Cell::from)
+}
+
 /// `rmq broker consume-stats`
 #[derive(Debug, Clone, Args)]
 pub struct LagArgs {
@@ -71,7 +76,7 @@ pub async fn stats(session: &Session, scope: &ScopeArgs) -> Result<Rows, Failure
                 for (key, value) in info.entries {
                     listing.push(vec![
                         key.into(),
-                        value.trim().into(),
+                        number(value.trim()),
                         broker.id.to_string().into(),
                         broker.addr.as_str().into(),
                     ]);

@@ -623,12 +623,16 @@ fn bodies(args: &SendArgs) -> Result<Vec<Bytes>, Failure> {
     if !args.lines {
         return Ok(vec![bytes]);
     }
-    Ok(bytes
+    let lines: Vec<Bytes> = bytes
         .split(|b| *b == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
         .filter(|line| !line.is_empty())
         .map(|line| bytes.slice_ref(line))
-        .collect())
+        .collect();
+    if lines.is_empty() {
+        return Err(Failure::usage(format!("{} has no line to send", path.display())));
+    }
+    Ok(lines)
 }
 
 async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {

@@ -12,8 +12,9 @@ use super::output::{Cell, Listing};
 /// Columns of numbers that name a row.
 const NAMING: &[&str] = &["queue", "id", "level", "offset"];
 
-/// Writes the samples of a listing.
-pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<()> {
+/// Writes the samples of a listing; false when it has rows and none of them a number.
+pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<bool> {
+    let mut some = listing.rows.is_empty();
     for (at, column) in listing.columns.iter().enumerate() {
         let is_metric = !NAMING.contains(&column.key)
             && listing.rows.iter().any(|row| {
@@ -26,6 +27,7 @@ pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<()> {
             continue;
         }
         let name = metric(listing.kind, column.key);
+        some = true;
         writeln!(out, "# TYPE {name} gauge")?;
         let mut written = BTreeSet::new();
         for row in &listing.rows {
@@ -36,7 +38,7 @@ pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(some)
 }
 
 /// `GroupLag` and `lag` are `rmq_group_lag`, `GroupLag` and `max` are `rmq_group_lag_max`.
@@ -113,7 +115,7 @@ mod tests {
             Cell::Unknown,
         ]);
         let mut out = Vec::new();
-        write(&listing, &mut out).unwrap();
+        assert!(write(&listing, &mut out).unwrap());
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "# TYPE rmq_group_lag gauge\n\
@@ -121,5 +123,18 @@ mod tests {
              # TYPE rmq_group_lag_lag_time_ms gauge\n\
              rmq_group_lag_lag_time_ms{group=\"C\\\"G\",queue=\"3\"} 1500\n"
         );
+    }
+
+    #[test]
+    fn rows_without_a_number_are_no_metrics() {
+        let mut listing = Listing::new("KvList", &[col("namespace"), col("queue")]);
+        let mut out = Vec::new();
+        assert!(
+            write(&listing, &mut out).unwrap(),
+            "an empty listing is an empty scrape"
+        );
+        listing.push(vec!["N".into(), 3.into()]);
+        assert!(!write(&listing, &mut out).unwrap());
+        assert!(out.is_empty());
     }
 }

@@ -417,6 +417,17 @@ pub struct Printer {
     pub context: Option<String>,
 }
 
+/// Rows as metrics; what has none is asked for in another form.
+fn metrics(listing: &Listing, out: &mut dyn Write) -> Result<(), Failure> {
+    if super::metrics::write(listing, out)? {
+        Ok(())
+    } else {
+        Err(Failure::usage(
+            "there are no numbers in this answer to be metrics; use -o table, json or csv",
+        ))
+    }
+}
+
 impl Printer {
     /// Width of the terminal on stdout.
     pub fn terminal_width() -> Option<usize> {
@@ -533,7 +544,7 @@ impl Printer {
                     last = Some(name);
                 }
             }
-            Format::Prometheus => super::metrics::write(&listing, out)?,
+            Format::Prometheus => metrics(&listing, out)?,
         }
         Ok(())
     }
@@ -600,7 +611,7 @@ impl Printer {
                 let (keys, cells): (Vec<_>, Vec<_>) = detail.fields.into_iter().unzip();
                 listing.columns = keys.into_iter().map(col).collect();
                 listing.push(cells);
-                super::metrics::write(&listing, out)?;
+                metrics(&listing, out)?;
             }
         }
         Ok(())
