@@ -206,7 +206,7 @@ fn ask(session: &Session, what: &str, topic: &str, cluster: &str, after: String)
         return change::report(session, &plan, vec![change::Outcome::Planned], None)
             .and(Err(Failure::new(exit::DONE, "")));
     }
-    change::confirm(session, &plan)
+    change::ask(session, &plan)
 }
 
 /// The cluster of a topic; none is a failure with names that are close.

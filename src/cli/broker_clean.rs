@@ -38,12 +38,22 @@ pub struct ExportArgs {
     tables: Vec<String>,
 }
 
+/// What a command line chose.
+struct Chosen {
+    brokers: Vec<BrokerAt>,
+    cluster: String,
+    object: String,
+    /// A broker or the cluster stands in the command line.
+    by_name: bool,
+}
+
 /// The brokers, and what must be typed to go on: the first broker named, else the cluster.
 async fn chosen(
     session: &Session,
     broker: Vec<BrokerSelector>,
     cluster: Option<String>,
-) -> Result<(Vec<BrokerAt>, String, String), Failure> {
+) -> Result<Chosen, Failure> {
+    let by_name = !broker.is_empty() || cluster.is_some();
     let scope = named(broker, cluster);
     let brokers = scope.brokers(session, Which::AllToWrite).await;
     session.warn_of_dead_name_servers();
@@ -53,7 +63,12 @@ async fn chosen(
         .broker
         .first()
         .map_or_else(|| cluster.clone(), |b| b.0.clone());
-    Ok((brokers, cluster, object))
+    Ok(Chosen {
+        brokers,
+        cluster,
+        object,
+        by_name,
+    })
 }
 
 /// What is cleaned, what stands before it, what afterwards.
@@ -97,7 +112,12 @@ fn state(what: CleanUp, info: &RuntimeInfo) -> String {
 /// `rmq broker clean-cq|clean-commitlog|clean-unused-topics`
 pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<(), Failure> {
     let client = &session.client;
-    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let Chosen {
+        brokers,
+        cluster,
+        object,
+        by_name,
+    } = chosen(session, args.broker, args.cluster).await?;
     let (action, field, after) = words(what);
     let looked = client
         .each(brokers, |broker| async move {
@@ -129,6 +149,9 @@ pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<
                 .map_or_else(|e| e.reason(), |info| state(what, info)),
             after: after.into(),
         });
+    }
+    if !by_name {
+        change::want_name(session, &plan)?;
     }
     change::execute(session, plan, None, async |plan| {
         let done = client
@@ -229,7 +252,12 @@ pub async fn able(session: &Session, brokers: Vec<BrokerAt>, need: Need) -> (Vec
 /// `rmq broker pop-rollback`
 pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Failure> {
     let client = &session.client;
-    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let Chosen {
+        brokers,
+        cluster,
+        object,
+        by_name,
+    } = chosen(session, args.broker, args.cluster).await?;
     let (brokers, not) = able(session, brokers, Need::PopStore).await;
     let plan = Plan {
         action: "move POP records from RocksDB to files".into(),
@@ -243,6 +271,9 @@ pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Fail
         ),
         impact: vec!["for going back to a broker without popConsumerKVServiceEnable".into()],
     };
+    if !by_name && !brokers.is_empty() {
+        change::want_name(session, &plan)?;
+    }
     change::each(
         session,
         plan,
@@ -264,7 +295,12 @@ pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Fail
 /// `rmq broker export-config`
 pub async fn export_tables(session: &Session, args: ExportArgs) -> Result<(), Failure> {
     let client = &session.client;
-    let (brokers, cluster, object) = chosen(session, args.broker, args.cluster).await?;
+    let Chosen {
+        brokers,
+        cluster,
+        object,
+        by_name: _,
+    } = chosen(session, args.broker, args.cluster).await?;
     let (brokers, not) = able(session, brokers, Need::Tables).await;
     let plan = Plan {
         action: format!("write {} as JSON", args.tables.join(", ")),

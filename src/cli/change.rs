@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use serde_json::{Value, json};
 
 use super::exit::{self, Failure};
-use super::output::{Cell, Listing, col, printable};
+use super::output::{Cell, Format, Listing, col, printable};
 use super::session::Session;
 use super::time;
 use crate::client::admin::config::{is_secret, shown};
@@ -76,8 +76,38 @@ impl Outcome {
     }
 }
 
-/// Prints the plan on stderr and asks. `Ok` means yes.
+/// [`ask`] for a change whose rows are texts: asked for as metrics it is refused before anything is done.
 pub fn confirm(session: &Session, plan: &Plan) -> Result<(), Failure> {
+    refuse_metrics(session, &plan.action)?;
+    ask(session, plan)
+}
+
+/// A result without numbers cannot be printed as metrics; that is said while nothing is done yet.
+pub fn refuse_metrics(session: &Session, action: &str) -> Result<(), Failure> {
+    if session.printer.format == Format::Prometheus {
+        return Err(Failure::usage(format!(
+            "{action} was not done: a change has no metrics; use -o table, json or csv"
+        )));
+    }
+    Ok(())
+}
+
+/// What can lose messages is not done by a bare --yes on a scope that nobody named. mqadmin's old lines never named one.
+pub fn want_name(session: &Session, plan: &Plan) -> Result<(), Failure> {
+    if session.dry_run || session.protected || session.bridged || session.yes != Some(None) {
+        return Ok(());
+    }
+    show(session, plan);
+    Err(Failure::new(
+        exit::DECLINED,
+        format!("{} was not done: --yes alone names nothing", plan.action),
+    )
+    .because("What can lose messages is done when its broker or cluster is named.")
+    .hint(format!("--yes={}", plan.object)))
+}
+
+/// Prints the plan on stderr and asks. `Ok` means yes.
+pub fn ask(session: &Session, plan: &Plan) -> Result<(), Failure> {
     let class = if session.protected && plan.class < Class::C {
         if plan.class == Class::A {
             Class::B

@@ -642,6 +642,7 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             "nothing was sent: the context is read only",
         ));
     }
+    super::change::refuse_metrics(session, "message send")?;
     if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(Failure::usage("--rate is a number above 0"));
     }

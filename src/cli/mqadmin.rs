@@ -137,6 +137,7 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
     global.namesrv = given.namesrv.clone().or(global.namesrv.take());
     global.filter = own.filter.or(global.filter.take());
     global.dry_run |= own.dry_run;
+    global.bridged = true;
     // The environment is in both; only what stands in the line counts for more than the outer flags.
     if line.words.iter().any(|word| word == "--timeout") {
         global.timeout = own.timeout;

@@ -130,6 +130,9 @@ pub struct Global {
     /// Numbers in tables with units: 1.2k, 3.4M
     #[arg(long, global = true)]
     pub human: bool,
+    /// The command stands for a line of mqadmin.
+    #[arg(skip)]
+    pub bridged: bool,
 }
 
 /// One run of a command.
@@ -144,6 +147,8 @@ pub struct Session {
     pub cluster: Option<String>,
     /// `--yes[=CLUSTER]`.
     pub yes: Option<Option<String>>,
+    /// The command stands for a line of mqadmin.
+    pub bridged: bool,
     /// `--dry-run`.
     pub dry_run: bool,
     /// Changes need the cluster's name.
@@ -249,6 +254,7 @@ impl Session {
             name_servers,
             cluster: chosen.cluster.clone(),
             yes: global.yes.clone(),
+            bridged: global.bridged,
             dry_run: global.dry_run,
             protected: chosen.protected,
             read_only,

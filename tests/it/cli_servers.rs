@@ -322,7 +322,28 @@ async fn broker_settings_are_checked_told_and_undone() {
     for (line, code, part) in [
         ("broker clean-cq broker-a", 13, "clean expired consume queues"),
         ("broker clean-cq broker-a --yes", 0, ""),
-        ("broker clean-commitlog --yes", 0, ""),
+        // A bare --yes names nothing; mqadmin's lines never did.
+        ("broker clean-commitlog --yes", 13, "--yes=DefaultCluster"),
+        ("broker clean-cq --yes", 13, "--yes alone names nothing"),
+        (
+            "broker clean-unused-topics --yes",
+            13,
+            "--yes alone names nothing",
+        ),
+        ("broker clean-commitlog --yes=DefaultCluster", 0, ""),
+        ("mqadmin deleteExpiredCommitLog", 0, "is now"),
+        ("mqadmin cleanExpiredCQ", 0, "is now"),
+        // Refused before it is done, not after.
+        (
+            "broker clean-cq broker-a --yes -o prometheus",
+            2,
+            "was not done: a change has no metrics",
+        ),
+        (
+            "message send --topic T --body x --create -o prometheus",
+            2,
+            "was not done",
+        ),
         ("broker clean-unused-topics --cluster DefaultCluster --yes", 0, ""),
         ("broker clean-cq --cluster nope --yes", 4, "nope"),
         (

@@ -197,7 +197,7 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
     if session.dry_run {
         return report(&job, &found, &BTreeMap::new(), "planned");
     }
-    change::confirm(session, &plan)?;
+    change::ask(session, &plan)?;
     state.begin(time::now_ms(), &job.selection)?;
     let outcome = send(&job, &found, &mut state, args).await;
     let (sent, stopped) = match outcome {
