@@ -257,9 +257,8 @@ fn send_all(
             ));
         }
     }
-    let mut last = (0, String::new());
     let mut acked = Vec::new();
-    for number in 0..MESSAGES {
+    let mut send = |wire: &mut Wire, number: u64, counts: &mut Counts| -> Result<(i64, String), String> {
         let failed_before = control.hits() > 0 && is_data_flush(calls, &control.hit_path());
         let id = id(1, 0, number);
         let bytes = body(id, dice, (1_500, 7_000));
@@ -279,7 +278,11 @@ fn send_all(
         } else {
             counts.refused += 1;
         }
-        last = (answer.code, answer.remark);
+        Ok((answer.code, answer.remark))
+    };
+    let mut last = (0, String::new());
+    for number in 0..MESSAGES {
+        last = send(&mut wire, number, counts)?;
         std::thread::sleep(Duration::from_millis(1));
     }
     // Time for queues, index and checkpoint.
@@ -287,9 +290,7 @@ fn send_all(
     if last.0 > 0 {
         let figures = wire.figures().map_err(text)?;
         // What was tried again and worked meanwhile is shown no more, and refused no more.
-        if !figures.contains_key("rmqNotWritable")
-            && wire.send(TOPIC, 0, "again", b"again").map_err(text)?.code != 0
-        {
+        if !figures.contains_key("rmqNotWritable") && send(&mut wire, MESSAGES, counts)?.0 > 0 {
             counts.unshown += 1;
             eprintln!(
                 "F4: refused with {} {} and the figures do not show it",
