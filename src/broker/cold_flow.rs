@@ -170,13 +170,14 @@ pub async fn set(
         thresholds.push((group.to_owned(), bytes));
     }
     let mut state = broker.cold_flow.state(now_ms());
+    let is_new = |(group, _): &&(String, i64)| !state.thresholds.contains_key(group);
+    if state.thresholds.len() + thresholds.iter().filter(is_new).count() > MOST_GROUPS {
+        return Err(Refusal::new(
+            codes::SYSTEM_ERROR,
+            format!("at most {MOST_GROUPS} groups have a threshold of their own"),
+        ));
+    }
     for (group, bytes) in thresholds {
-        if state.thresholds.len() >= MOST_GROUPS && !state.thresholds.contains_key(&group) {
-            return Err(Refusal::new(
-                codes::SYSTEM_ERROR,
-                format!("at most {MOST_GROUPS} groups have a threshold of their own"),
-            ));
-        }
         tracing::info!(group, bytes, peer = %peer.remote(), "cold read threshold set");
         state.thresholds.insert(group, bytes);
     }

@@ -270,6 +270,13 @@ impl CheckpointFile {
         change(&mut self.values.lock().unwrap_or_else(PoisonError::into_inner).0);
     }
 
+    /// Makes the next start after a crash look at the whole log: queues are about to be changed that this time vouches
+    /// for. It comes back when all of them are flushed.
+    pub fn distrust_queues(&self) -> Result<(), Error> {
+        self.update(|c| c.logics_msg_timestamp = 0);
+        self.write()
+    }
+
     /// True when the file has other values.
     pub fn is_dirty(&self) -> bool {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);

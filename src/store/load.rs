@@ -120,12 +120,14 @@ pub struct LoadedQueue {
     pub remade: Option<i64>,
 }
 
-/// All queues. Their files are checked but not changed, apart from [`check_lengths`].
+/// All queues. Their files are checked but not changed, apart from [`check_lengths`] and those of a length that they
+/// cannot have: these are moved away, after `before_moving`, once it is sure that no other queue stops the start.
 pub fn queues(
     config: &StoreConfig,
     abnormal: bool,
     stopped: Option<&Stopped>,
     log: &Segments,
+    before_moving: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Vec<LoadedQueue>, Error> {
     let dir = config.consume_queue_dir();
     let size = config.consume_queue_segment();
@@ -139,24 +141,33 @@ pub fn queues(
         right_size_seen |= listing.files.iter().any(|file| file.len == size);
         listings.push((name, listing));
     }
-    listings
+    let (mut whole, mut wrong) = (Vec::with_capacity(listings.len()), Vec::new());
+    for (name, listing) in listings {
+        let unit = LEN as u64;
+        let found = listing.files.clone();
+        match check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen) {
+            // Other files tell that the configured size is right, or no configuration has this one; and the log has what
+            // the entries were made of.
+            Err(Error::Size { path, found: len, .. })
+                if (right_size_seen || len == 0 || len % unit != 0)
+                    && !name.topic.starts_with(LIGHT_QUEUE_PREFIX)
+                    && found.iter().all(|file| file.base % size == 0) =>
+            {
+                wrong.push((name, found, path, len));
+            }
+            checked => whole.push((name, checked?)),
+        }
+    }
+    let mut loaded = Vec::with_capacity(whole.len() + wrong.len());
+    if !wrong.is_empty() {
+        before_moving()?;
+    }
+    for (name, files, path, len) in wrong {
+        loaded.push(set_aside(config, name, files, (&path, len))?);
+    }
+    let whole = whole
         .into_iter()
-        .map(|(name, listing)| {
-            let unit = LEN as u64;
-            let found = listing.files.clone();
-            let files =
-                match check_lengths(listing, size, unit, "mappedFileSizeConsumeQueue", right_size_seen) {
-                    // Other files tell that the configured size is right, or no configuration has this one; and the log
-                    // has what the entries were made of.
-                    Err(Error::Size { path, found: len, .. })
-                        if (right_size_seen || len == 0 || len % unit != 0)
-                            && !name.topic.starts_with(LIGHT_QUEUE_PREFIX)
-                            && found.iter().all(|file| file.base % size == 0) =>
-                    {
-                        return set_aside(config, name, found, (&path, len));
-                    }
-                    checked => checked?,
-                };
+        .map(|(name, files)| {
             let was = stopped.and_then(|stopped| stopped.queues.get(&name));
             if let Some(was) = was
                 && let Some((state, last)) = as_stopped(&files, size, was)
@@ -181,7 +192,9 @@ pub fn queues(
                 remade: None,
             })
         })
-        .collect()
+        .collect::<Result<Vec<_>, Error>>()?;
+    loaded.extend(whole);
+    Ok(loaded)
 }
 
 /// Moves the files of a queue to `lost/`, because one of them has a length that it cannot have.

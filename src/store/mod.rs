@@ -471,7 +471,9 @@ impl MessageStore {
             max: queue.max(),
             max_physic: queue.max_physic(),
         };
-        let queues = shared.queues.all().into_iter().filter(|queue| queue.max() > 0);
+        let all = shared.queues.all();
+        let given = all.iter().filter(|queue| queue.next() > queue.max());
+        let queues = all.iter().filter(|queue| queue.max() > 0);
         let index = shared.index.files().into_iter().map(|file| StoppedIndex {
             number: file.number(),
             count: file.header().count,
@@ -481,7 +483,8 @@ impl MessageStore {
             start: shared.log.segments().start(),
             end,
             last,
-            queues: queues.map(|q| (q.name().clone(), queue(&q))).collect(),
+            queues: queues.map(|q| (q.name().clone(), queue(q))).collect(),
+            given: given.map(|q| (q.name().clone(), q.next())).collect(),
             index: index.collect(),
         }
     }

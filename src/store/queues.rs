@@ -8,12 +8,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Error;
 use super::consume_queue::{ConsumeQueue, Recovered};
-use super::disk::io_error;
 use super::reader::{QueueName, queue_dir};
 
 /// Maps of queue segments that a store keeps at most; the system's limit is usually 65,530 for a process.
 const MOST_MAPS: usize = 16_384;
-/// From so many dirty queues on the file system is flushed instead of each file.
+/// From so many dirty queues on the file system is flushed before each file.
 const MANY_FLUSHED: usize = 128;
 
 /// Counts the mapped queue segments of a store.
@@ -131,20 +130,16 @@ impl ConsumeQueues {
             .collect()
     }
 
-    /// Flushes queues: one after the other, or all of the file system at once when they are many, since each file by
-    /// itself costs a commit of the file system's journal (ten thousand took three minutes).
+    /// Flushes queues one after the other. When they are many, the file system is told to write everything at once
+    /// before: file by file each waits for a commit of its own (ten thousand took three minutes). Only the flush of each
+    /// file tells whether it worked: the file system's own answer is about everybody's files, and given once.
     pub fn flush(&self, dirty: &[Arc<ConsumeQueue>]) -> Result<(), Error> {
-        if dirty.len() < MANY_FLUSHED {
-            return dirty.iter().try_for_each(|queue| queue.flush());
+        if dirty.len() >= MANY_FLUSHED
+            && let Ok(dir) = File::open(&self.dir)
+        {
+            let _ = rustix::fs::syncfs(&dir);
         }
-        let begun: Vec<_> = dirty.iter().map(|queue| queue.begin_flush()).collect();
-        let done = File::open(&self.dir)
-            .and_then(|dir| Ok(rustix::fs::syncfs(&dir)?))
-            .map_err(io_error("flush", &self.dir));
-        for (queue, flushing) in dirty.iter().zip(&begun) {
-            queue.end_flush(flushing, done.is_ok());
-        }
-        done
+        dirty.iter().try_for_each(|queue| queue.flush())
     }
 
     /// Topics that have queues.

@@ -21,11 +21,12 @@ use super::index::Index;
 use super::load::{self, LoadedIndex, LoadedQueue};
 use super::lock;
 use super::queues::ConsumeQueues;
+use super::reader::QueueName;
 use super::replay::{Pass, Replay};
 use super::salvage;
 use super::segments::{self, LogBytes, SegmentFile, Segments};
 use super::shared::{Parts, Shared};
-use super::stopped::Stopped;
+use super::stopped::{Stopped, StoppedQueue};
 use super::{Error, StoreConfig};
 use crate::protocol::message::MessageView;
 
@@ -46,9 +47,13 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     } else {
         Stopped::load(&root, &log)
     };
-    let loaded = load::queues(&config, abnormal, stopped.as_ref(), &log)?;
     let checkpoint = CheckpointFile::open(&root)?;
-    let vouched_for = checkpoint.get().index_msg_timestamp;
+    let (vouched_for, recover_from) = (
+        checkpoint.get().index_msg_timestamp,
+        checkpoint.get().recover_from(),
+    );
+    let distrust = || checkpoint.distrust_queues();
+    let loaded = load::queues(&config, abnormal, stopped.as_ref(), &log, distrust)?;
     let loaded_index = load::index(&config, abnormal, vouched_for, stopped.as_ref())?;
     // From here on the directory changes.
     write_abort(&root)?;
@@ -56,7 +61,7 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     let deleted = DeletedTopics::load(&root.join("config"), log_start as i64)?;
 
     let (start, last) = match &stopped {
-        _ if abnormal => (abnormal_start(&log, checkpoint.get().recover_from()), None),
+        _ if abnormal => (abnormal_start(&log, recover_from), None),
         Some(stopped) => (stopped.end, stopped.last),
         None => clean_start(&log, &loaded),
     };
@@ -85,6 +90,14 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
     {
         replay.note_quietly(&queue);
     }
+    let is_there = |(name, was): (&QueueName, &StoppedQueue)| {
+        was.max_physic <= log_start as i64 || queues.find(&name.topic, name.queue_id).is_some()
+    };
+    let complete = intact && stopped.as_ref().is_some_and(|s| s.queues.iter().all(is_there));
+    if !abnormal && !complete {
+        // Should this start be cut short, the next one has neither the list nor a reason to look at these queues.
+        checkpoint.distrust_queues()?;
+    }
     match &stopped {
         Some(stopped) => compare_with_list(&mut replay, stopped)?,
         None if abnormal => {}
@@ -102,6 +115,9 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
             // The log may not have the last ones any more; their numbers are not given away a second time.
             queue.note(next - 1);
         }
+    }
+    for (name, next) in stopped.iter().flat_map(|stopped| &stopped.given) {
+        queues.find_or_make(&name.topic, name.queue_id).note(next - 1);
     }
     let (stuck_at, full_index) = (replay.stuck_at, std::mem::take(&mut replay.full_index));
     drop(replay);

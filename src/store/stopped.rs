@@ -8,6 +8,7 @@
 //! rmq-stopped 1
 //! log <start> <end> <offset of the last record, -1 without one> <its store time>
 //! queue <first entry on disk> <min> <max> <physical end> <queue id> <topic>
+//! given <number behind the last one given> <queue id> <topic>
 //! index <file number> <count> <physical offset of the newest item>
 //! end
 //! ```
@@ -61,6 +62,9 @@ pub struct Stopped {
     pub last: Option<(u64, i64)>,
     /// Queues that ever had an entry.
     pub queues: HashMap<QueueName, StoppedQueue>,
+    /// Queues that gave numbers beyond their last entry, and the next number: the log lost the records, and no number is
+    /// given twice.
+    pub given: HashMap<QueueName, i64>,
     /// Index files, oldest first.
     pub index: Vec<StoppedIndex>,
 }
@@ -125,6 +129,9 @@ impl Stopped {
             let (id, topic) = (name.queue_id, &name.topic);
             let _ = writeln!(text, "queue {first} {min} {max} {max_physic} {id} {topic}");
         }
+        for (name, next) in &self.given {
+            let _ = writeln!(text, "given {next} {} {}", name.queue_id, name.topic);
+        }
         for file in &self.index {
             let _ = writeln!(text, "index {} {} {}", file.number, file.count, file.end_offset);
         }
@@ -182,6 +189,18 @@ fn parse(bytes: &[u8]) -> Result<Stopped, String> {
                 };
                 stopped.queues.insert(name, queue);
             }
+            "given" => {
+                let mut words = rest.splitn(3, ' ');
+                let mut number = || words.next()?.parse::<i64>().ok();
+                let (Some(next), Some(id)) = (number().filter(|next| *next > 0), number()) else {
+                    return Err(odd());
+                };
+                let name = QueueName {
+                    queue_id: i32::try_from(id).map_err(|_| odd())?,
+                    topic: words.next().ok_or_else(odd)?.to_owned(),
+                };
+                stopped.given.insert(name, next);
+            }
             "index" => {
                 let [number, count, end_offset] = numbers(rest).ok_or_else(odd)?;
                 stopped.index.push(StoppedIndex {
@@ -227,6 +246,7 @@ mod tests {
             end: 1000,
             last: Some((900, 1_795_974_948_015)),
             queues: HashMap::from([(name("a b%c", 3), queue(7)), (name("t", 0), queue(1 << 40))]),
+            given: HashMap::from([(name("a b%c", 3), 9)]),
             index: vec![StoppedIndex {
                 number: 20_261_129_000_000_000,
                 count: 5,

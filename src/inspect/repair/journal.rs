@@ -196,8 +196,8 @@ pub fn undo(store: &Store, kept: &Path) -> Result<u64, Error> {
         ));
     }
     // A broker may have run on what an unfinished repair left: nothing is written over what it stored.
-    for deed in &deeds {
-        check(deed)?;
+    for (n, deed) in deeds.iter().enumerate() {
+        check(deed, &deeds[n + 1..])?;
     }
     Kept::open(kept)?.note(&Deed::Undoing)?;
     let mut undone = 0;
@@ -210,18 +210,35 @@ pub fn undo(store: &Store, kept: &Path) -> Result<u64, Error> {
     Ok(undone)
 }
 
-/// An error when the end of a file that was cleared holds something else than zeros or what it held before.
-fn check(deed: &Deed) -> Result<(), Error> {
-    let Deed::Cleared { file, at, kept } = deed else {
-        return Ok(());
+/// An error when taking a deed back would destroy what came since: bytes behind the end of a log or queue that are neither
+/// zero nor what was there before the repair, which a clear or an undo that was cut short leaves; or a file that was moved
+/// away and is there again, though no `later` deed put it there.
+fn check(deed: &Deed, later: &[Deed]) -> Result<(), Error> {
+    let puts = |path: &Path, deed: &Deed| match deed {
+        Deed::Made { file } | Deed::Moved { to: file, .. } => file.starts_with(path),
+        _ => false,
     };
-    let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
+    let (file, at, before) = match deed {
+        Deed::Cleared { file, at, kept } => {
+            let before = std::fs::read(kept).map_err(io_error("read", kept))?;
+            (file, *at, before)
+        }
+        Deed::Extended { file, from } => (file, *from, Vec::new()),
+        Deed::Moved { from, to }
+            if from.exists() && to.exists() && !later.iter().any(|deed| puts(from, deed)) =>
+        {
+            let (from, to) = (from.display(), to.display());
+            return Err(changed(&format!("{from} is there again, beside {to}")));
+        }
+        _ => return Ok(()),
+    };
     let open = File::open(file).map_err(io_error("open", file))?;
     let len = open.metadata().map_err(io_error("inspect", file))?.len();
-    let end = rebuild::data_end(&open, *at, len).map_err(io_error("read", file))?;
-    let mut there = vec![0; bytes.len()];
-    let read = rebuild::read_at_most(&open, &mut there, *at).map_err(io_error("read", file))?;
-    if end > *at && (there[..read] != bytes[..] || end > *at + bytes.len() as u64) {
+    let end = rebuild::data_end(&open, at, len).map_err(io_error("read", file))?;
+    let mut there = vec![0; before.len()];
+    let read = rebuild::read_at_most(&open, &mut there, at).map_err(io_error("read", file))?;
+    let mut both = there[..read].iter().zip(&before);
+    if end > at + before.len() as u64 || both.any(|(there, before)| *there != 0 && there != before) {
         let file = file.display();
         return Err(changed(&format!(
             "{file} has new messages behind {at}: a broker has run on it since"
@@ -233,17 +250,14 @@ fn check(deed: &Deed) -> Result<(), Error> {
 /// True when there was something to take back.
 fn take_back(deed: &Deed, kept_in: &Path) -> Result<bool, Error> {
     match deed {
-        Deed::Moved { from, to } => match (from.exists(), to.exists()) {
-            (false, true) => {
-                rename(to, from)?;
-                return Ok(true);
-            }
-            (true, true) => {
+        Deed::Moved { from, to } if to.exists() => {
+            if from.exists() {
                 let (from, to) = (from.display(), to.display());
                 return Err(changed(&format!("{from} is there again, beside {to}")));
             }
-            (_, false) => {}
-        },
+            rename(to, from)?;
+            return Ok(true);
+        }
         Deed::Cleared { file, at, kept } => {
             let bytes = std::fs::read(kept).map_err(io_error("read", kept))?;
             let out = OpenOptions::new().write(true).open(file);
@@ -269,7 +283,58 @@ fn take_back(deed: &Deed, kept_in: &Path) -> Result<bool, Error> {
             rename(file, &kept_in.join("made").join(name))?;
             return Ok(true);
         }
-        Deed::Made { .. } | Deed::Begun { .. } | Deed::Undoing | Deed::Finished { .. } => {}
+        Deed::Moved { .. }
+        | Deed::Made { .. }
+        | Deed::Begun { .. }
+        | Deed::Undoing
+        | Deed::Finished { .. } => {}
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands behind the end of a log is only taken for ours while it is zeros or what was there before.
+    #[test]
+    fn undo_writes_over_nothing_that_came_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, kept) = (dir.path().join("log"), dir.path().join("kept"));
+        std::fs::write(&kept, [7; 100]).unwrap();
+        let cleared = Deed::Cleared {
+            file: file.clone(),
+            at: 1000,
+            kept,
+        };
+        let extended = Deed::Extended {
+            file: file.clone(),
+            from: 1000,
+        };
+        let with = |tail: &[u8]| {
+            let mut bytes = vec![1; 4096];
+            bytes[1000..].fill(0);
+            bytes[1000..1000 + tail.len()].copy_from_slice(tail);
+            std::fs::write(&file, bytes).unwrap();
+        };
+        let half = [[0; 50], [7; 50]].concat();
+        for tail in [&[][..], &[7; 100], &half, &[7; 50]] {
+            with(tail);
+            assert!(check(&cleared, &[]).is_ok(), "{tail:?}");
+        }
+        for tail in [&[7; 101][..], &[8; 10]] {
+            with(tail);
+            assert!(check(&cleared, &[]).is_err(), "{tail:?}");
+        }
+        with(&[]);
+        assert!(check(&extended, &[]).is_ok());
+        with(&[0, 0, 9]);
+        assert!(check(&extended, &[]).is_err());
+        let moved = Deed::Moved {
+            from: file.clone(),
+            to: dir.path().join("kept"),
+        };
+        assert!(check(&moved, &[]).is_err());
+        assert!(check(&moved, &[Deed::Made { file }]).is_ok());
+    }
 }

@@ -188,6 +188,11 @@ impl ConsumeQueue {
         self.max_physic.load(Ordering::Relaxed)
     }
 
+    /// Queue offset of the next append: behind the last entry, or further when records were lost.
+    pub fn next(&self) -> i64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Where the log takes queue offsets from.
     pub fn place(&self) -> Place<'_> {
         Place {

@@ -16,15 +16,6 @@ const RESERVE: usize = 64 * 1024;
 /// Most entries that are filled with blanks to keep later ones at their place.
 const MOST_BLANKS: i64 = 1 << 20;
 
-/// What a flush under way covers.
-#[derive(Debug)]
-pub struct Flushing {
-    /// Number behind the last entry.
-    max: i64,
-    /// Files were made whose names are to be flushed.
-    named: bool,
-}
-
 impl ConsumeQueue {
     /// Writes the entry of a record with this queue offset. Called by the build thread and by recovery only.
     pub fn push(&self, queue_offset: i64, entry: Entry) -> Result<Pushed, Error> {
@@ -210,37 +201,23 @@ impl ConsumeQueue {
 
     /// Flushes what was written so far.
     pub fn flush(&self) -> Result<(), Error> {
-        let flushing = self.begin_flush();
-        let (from, to) = (
-            self.flushed.load(Ordering::Relaxed) as u64 * LEN as u64,
-            flushing.max as u64 * LEN as u64,
-        );
-        let dirty: Vec<_> = self
-            .files()
+        let (max, flushed) = (self.max(), self.flushed.load(Ordering::Relaxed));
+        let (from, to) = (flushed as u64 * LEN as u64, max as u64 * LEN as u64);
+        let mut files = self.files();
+        let named = std::mem::take(&mut files.named);
+        // A name stays unflushed until all of this worked.
+        let unnamed = || self.files().named |= named;
+        let dirty: Vec<_> = files
             .list
             .iter()
             .filter(|(base, _)| base + self.segment_size > from && *base < to)
             .cloned()
             .collect();
-        let done = self.flush_files(dirty, (from, to), flushing.named);
-        self.end_flush(&flushing, done.is_ok());
-        done
-    }
-
-    /// Notes what a flush that begins now will cover.
-    pub fn begin_flush(&self) -> Flushing {
-        let max = self.max();
-        let named = std::mem::take(&mut self.files().named);
-        Flushing { max, named }
-    }
-
-    /// Notes what came of a flush. New names stay unflushed until all of it worked.
-    pub fn end_flush(&self, flushing: &Flushing, worked: bool) {
-        if worked {
-            self.flushed.fetch_max(flushing.max, Ordering::Relaxed);
-        } else {
-            self.files().named |= flushing.named;
-        }
+        drop(files);
+        self.flush_files(dirty, (from, to), named)
+            .inspect_err(|_| unnamed())?;
+        self.flushed.store(max, Ordering::Relaxed);
+        Ok(())
     }
 
     fn flush_files(
