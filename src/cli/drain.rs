@@ -42,6 +42,12 @@ pub struct DrainArgs {
     /// Do not wait for delayed, timed and half messages: they go on when the broker is back
     #[arg(long)]
     ignore_delayed: bool,
+    /// How long the backlog must be gone where pop clients may hold messages
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time::parse_duration)]
+    pop_wait: Duration,
+    /// Do not wait for this group, though it is or was online; repeatable
+    #[arg(long, value_name = "GROUP")]
+    ignore_group: Vec<String>,
 }
 
 /// `rmq broker undrain`
@@ -182,7 +188,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         Ended::Safe(calm, look) => {
             let outcomes = vec![Outcome::Done; plan.steps.len()];
             change::report(session, &plan, outcomes, Some(undo))?;
-            tell_safe(session, &broker, &survey, calm, &look)
+            tell_safe(session, &broker, &survey, calm, &look, &args.ignore_group)
         }
         Ended::Deadline(left) => Err(Failure::new(
             exit::TIMEOUT,
@@ -341,6 +347,8 @@ async fn wait(
         pause,
         include_system: args.include_system,
         ignore_delayed: args.ignore_delayed,
+        pop_wait: args.pop_wait,
+        ignored: args.ignore_group.iter().cloned().collect(),
     };
     let mut drain = Drain::new(settings, time::now_ms());
     let stop = async {
@@ -382,10 +390,29 @@ fn tell_safe(
     survey: &Survey,
     calm: Calm,
     look: &Look,
+    ignored: &[String],
 ) -> Result<(), Failure> {
     for (group, lag) in &look.offline {
         session.warn(&format!(
             "{group} is offline and {lag} messages behind on this broker"
+        ));
+    }
+    let passed_over: Vec<(&String, i64)> = look
+        .online
+        .iter()
+        .filter(|(group, lag)| **lag > 0 && ignored.contains(group))
+        .map(|(group, lag)| (group, *lag))
+        .collect();
+    for (group, lag) in &passed_over {
+        session.warn(&format!(
+            "{group} is ignored and {lag} messages behind on this broker"
+        ));
+    }
+    if !look.broadcasting.is_empty() {
+        let names: Vec<&str> = look.broadcasting.iter().map(String::as_str).collect();
+        session.warn(&format!(
+            "broadcasting, what they have read only their clients know: {}",
+            names.join(", ")
         ));
     }
     if !look.pending.is_empty() {
@@ -402,9 +429,20 @@ fn tell_safe(
         || "no slave".to_owned(),
         |bytes| format!("slave diff {bytes} bytes"),
     );
-    let offline = match look.offline.values().sum::<i64>() {
-        0 => String::new(),
-        lag => format!(" of online groups ({lag} of offline ones stay)"),
+    let mut stay: Vec<String> = look
+        .offline
+        .iter()
+        .map(|(group, lag)| format!("{lag} of offline {group}"))
+        .collect();
+    stay.extend(
+        passed_over
+            .iter()
+            .map(|(group, lag)| format!("{lag} of ignored {group}")),
+    );
+    let offline = if stay.is_empty() {
+        String::new()
+    } else {
+        format!(" of the groups waited for ({} stay)", stay.join(", "))
     };
     let line = format!(
         "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0{offline}, {slave}",

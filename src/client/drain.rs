@@ -14,7 +14,7 @@ use super::scale::Pending;
 use super::scale::pending::{Landing, Waiting};
 use super::snapshot::TopicKind;
 use super::{Client, Which};
-use crate::protocol::body::MessageModel;
+use crate::protocol::body::{ConsumeType, MessageModel};
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{AddWritePermOfBroker, GetAllProducerInfo, WipeWritePermOfBroker};
 
@@ -63,8 +63,14 @@ pub struct Look {
     pub stored_all: Option<i64>,
     /// The broker's own rate, all messages, 10 s.
     pub in_tps: Option<f64>,
-    /// Backlog of online groups.
+    /// Backlog of online groups that share the queues, those without one included.
     pub online: BTreeMap<String, i64>,
+    /// Messages handed out and not acknowledged, where there are any, whether the group is online or not.
+    pub inflight: BTreeMap<String, i64>,
+    /// Online groups that pop: what they hold is behind their position already.
+    pub pops: BTreeSet<String>,
+    /// Online groups whose positions are on their clients.
+    pub broadcasting: BTreeSet<String>,
     /// Backlog of offline groups, which nobody reads.
     pub offline: BTreeMap<String, i64>,
     /// What waits for its time or its end.
@@ -90,6 +96,10 @@ pub struct Settings {
     pub include_system: bool,
     /// Delayed, timed and half messages stay.
     pub ignore_delayed: bool,
+    /// How long the backlog must have been gone where pop clients may hold messages.
+    pub pop_wait: Duration,
+    /// Groups that are not waited for.
+    pub ignored: BTreeSet<String>,
 }
 
 /// What to do after a look.
@@ -121,6 +131,12 @@ pub struct Drain {
     still: Option<(i64, i64)>,
     /// Time and stored sum of looks in the window.
     history: VecDeque<(i64, i64)>,
+    /// Groups that were online in some look: they are waited for to the end.
+    required: BTreeSet<String>,
+    /// Of those, groups that popped in some look.
+    popped: BTreeSet<String>,
+    /// Since when no required group has anything left.
+    read_since: Option<i64>,
 }
 
 impl Drain {
@@ -131,6 +147,9 @@ impl Drain {
             started_ms: now_ms,
             still: None,
             history: VecDeque::new(),
+            required: BTreeSet::new(),
+            popped: BTreeSet::new(),
+            read_since: None,
         }
     }
 
@@ -176,9 +195,7 @@ impl Drain {
                 self.settings.quiet.as_secs()
             ));
         }
-        for (group, lag) in look.online.iter().filter(|(_, lag)| **lag > 0) {
-            left.push(format!("{group} is {lag} messages behind"));
-        }
+        left.extend(self.unread(look));
         if !self.settings.ignore_delayed && !look.pending.is_empty() {
             left.push(format!("{} wait here", look.pending));
         }
@@ -196,6 +213,54 @@ impl Drain {
             return Next::Deadline(left);
         }
         Next::Wait(left)
+    }
+
+    /// What groups have not read, and what pop clients may hold. A group that was online once stays required.
+    fn unread(&mut self, look: &Look) -> Vec<String> {
+        let now = look.now_ms;
+        let ignored = &self.settings.ignored;
+        let named = |groups: &BTreeSet<String>| groups.difference(ignored).cloned().collect::<Vec<_>>();
+        let online: BTreeSet<String> = look.online.keys().cloned().collect();
+        self.required.extend(named(&online));
+        self.popped.extend(named(&look.pops));
+        let mut behind = Vec::new();
+        for group in &self.required {
+            let online = look.online.get(group);
+            let lag = *online.or_else(|| look.offline.get(group)).unwrap_or(&0);
+            let inflight = look.inflight.get(group).copied().unwrap_or(0);
+            if lag == 0 && inflight == 0 {
+                continue;
+            }
+            let mut line = format!("{group} is {lag} messages behind");
+            if inflight > 0 {
+                line.push_str(&format!(" with {inflight} in flight"));
+            }
+            if online.is_none() {
+                line.push_str(", was online and is not now");
+            }
+            behind.push(line);
+        }
+        if !behind.is_empty() {
+            self.read_since = None;
+            return behind;
+        }
+        // Without an answer of every group nothing is known to be read.
+        if !look.unknown.is_empty() {
+            self.read_since = None;
+            return behind;
+        }
+        let read_for = now - *self.read_since.get_or_insert(now);
+        let wanted = i64::try_from(self.settings.pop_wait.as_millis()).unwrap_or(i64::MAX);
+        if !self.popped.is_empty() && read_for < wanted {
+            let names: Vec<&str> = self.popped.iter().map(String::as_str).collect();
+            behind.push(format!(
+                "pop clients of {} may hold messages: read for {} of {}s",
+                names.join(", "),
+                read_for / 1000,
+                self.settings.pop_wait.as_secs()
+            ));
+        }
+        behind
     }
 }
 
@@ -518,33 +583,34 @@ impl Observer {
         let lags = client
             .each(groups, |group| async move {
                 let lag = client.group_lag(server, &group, None, client.deadline()).await?;
+                let inflight: i64 = lag.queues.iter().map(|q| q.inflight.unwrap_or(0).max(0)).sum();
                 let lag: i64 = lag.queues.iter().filter_map(|q| q.lag()).sum();
-                Ok::<_, Error>((group, lag))
-            })
-            .await;
-        let mut behind = Vec::new();
-        for lag in lags {
-            let (group, lag) = lag?;
-            if lag > 0 {
-                behind.push((group, lag));
-            }
-        }
-        let answers = client
-            .each(behind, |(group, lag)| async move {
+                // Asked of groups without a backlog as well: who is online now is waited for to the end.
                 let clients = client.group_clients(server, &group, client.deadline()).await?;
-                Ok::<_, Error>((group, lag, clients))
+                Ok::<_, Error>((group, lag, inflight, clients))
             })
             .await;
-        for answer in answers {
-            let (group, lag, clients) = answer?;
+        for answer in lags {
+            let (group, lag, inflight, clients) = answer?;
             match clients {
-                Some(c) if c.message_model == MessageModel::Broadcasting => {}
-                Some(_) => {
-                    look.online.insert(group, lag);
+                Some(c) if c.message_model == MessageModel::Broadcasting => {
+                    look.broadcasting.insert(group);
+                    continue;
                 }
-                None => {
-                    look.offline.insert(group, lag);
+                Some(c) => {
+                    if c.consume_type == ConsumeType::Pop {
+                        look.pops.insert(group.clone());
+                    }
+                    look.online.insert(group.clone(), lag);
                 }
+                None if lag > 0 => {
+                    look.offline.insert(group.clone(), lag);
+                }
+                None => {}
+            }
+            // What was handed out behind the position; a group that is at the end has none in flight here.
+            if lag > 0 && inflight > 0 {
+                look.inflight.insert(group, inflight);
             }
         }
         Ok(())
@@ -562,6 +628,8 @@ mod tests {
             pause: Duration::from_secs(2),
             include_system: false,
             ignore_delayed: false,
+            pop_wait: Duration::from_secs(60),
+            ignored: BTreeSet::new(),
         }
     }
 
@@ -602,6 +670,59 @@ mod tests {
                 slave_behind: Some(0)
             })
         );
+    }
+
+    #[test]
+    fn a_group_that_was_online_once_stays_required() {
+        let calm = |settings: Settings, seen_online: bool| {
+            let mut drain = Drain::new(settings, 0);
+            let mut first = look(0, 1);
+            if seen_online {
+                first.online.insert("CG".into(), 0);
+            }
+            drain.next(&first);
+            let mut gone = look(60, 1);
+            gone.offline.insert("CG".into(), 4);
+            drain.next(&gone)
+        };
+        assert_eq!(
+            calm(settings(), true),
+            Next::Wait(vec!["CG is 4 messages behind, was online and is not now".into()])
+        );
+        // Offline the whole time: told, not waited for.
+        assert!(matches!(calm(settings(), false), Next::Safe(_)));
+        let ignoring = Settings {
+            ignored: ["CG".to_owned()].into(),
+            ..settings()
+        };
+        assert!(matches!(calm(ignoring, true), Next::Safe(_)));
+    }
+
+    #[test]
+    fn pop_clients_keep_what_they_hold_for_a_while() {
+        let mut drain = Drain::new(settings(), 0);
+        let pop = |at_s: i64, lag: i64| {
+            let mut look = look(at_s, 1);
+            look.online.insert("CG".into(), lag);
+            look.pops.insert("CG".into());
+            look
+        };
+        assert!(matches!(drain.next(&pop(0, 1)), Next::Wait(_)));
+        assert_eq!(
+            drain.next(&pop(40, 0)),
+            Next::Wait(vec![
+                "pop clients of CG may hold messages: read for 0 of 60s".into()
+            ])
+        );
+        // Its clients leave: what they held comes back all the same.
+        assert!(matches!(drain.next(&look(99, 1)), Next::Wait(_)));
+        let mut held = look(100, 1);
+        held.inflight.insert("CG".into(), 2);
+        held.offline.insert("CG".into(), 2);
+        assert!(matches!(drain.next(&held), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(110, 1)), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(169, 1)), Next::Wait(_)));
+        assert!(matches!(drain.next(&look(170, 1)), Next::Safe(_)));
     }
 
     #[test]
