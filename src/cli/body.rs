@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::output::Cell;
 use crate::client::Message;
-use crate::client::sign::base64;
+use crate::protocol::base64::STANDARD;
 
 /// How a body is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,7 +32,7 @@ impl BodyForm {
         let hex = || body.iter().map(|b| format!("{b:02x}")).collect::<String>();
         match (self, std::str::from_utf8(body)) {
             (Self::None, _) => Cell::Unknown,
-            (Self::Base64, _) => base64(body).into(),
+            (Self::Base64, _) => STANDARD.encode(body).into(),
             (Self::Hex, _) | (Self::Auto, Err(_)) => hex().into(),
             (Self::Json, Ok(text)) => match serde_json::from_str::<Value>(text) {
                 Ok(value) => value.to_string().into(),

@@ -7,6 +7,7 @@ use super::time;
 use crate::client::Message;
 use crate::client::dlq::is_system_property;
 use crate::client::produce::Outgoing;
+use crate::protocol::base64::STANDARD;
 
 /// A message in a file. Keys and tag stand apart from the properties for a reader's sake; they are among them, too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +57,7 @@ impl Record {
     pub fn of(message: &Message) -> Self {
         let (body, body_encoding) = match std::str::from_utf8(&message.body) {
             Ok(text) => (text.to_owned(), None),
-            Err(_) => (encode(&message.body), Some("base64".to_owned())),
+            Err(_) => (STANDARD.encode(&message.body), Some("base64".to_owned())),
         };
         Self {
             topic: message.topic.clone(),
@@ -84,7 +85,11 @@ impl Record {
     pub fn outgoing(&self, topic: Option<&str>) -> Result<Outgoing, String> {
         let body = match self.body_encoding.as_deref() {
             None | Some("") => Bytes::from(self.body.clone()),
-            Some("base64") => Bytes::from(decode(&self.body).ok_or("the body is not Base64")?),
+            Some("base64") => Bytes::from(
+                STANDARD
+                    .decode_canonical(&self.body)
+                    .ok_or("the body is not Base64")?,
+            ),
             Some(other) => return Err(format!("body_encoding \"{other}\" is not known; use base64")),
         };
         let topic = topic.unwrap_or(&self.topic);
@@ -114,76 +119,9 @@ impl Record {
     }
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Base64 with padding.
-pub fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .chain([0, 0].iter())
-            .take(3)
-            .fold(0u32, |word, b| word << 8 | u32::from(*b));
-        for i in 0..4 {
-            if i <= chunk.len() {
-                out.push(char::from(ALPHABET[(word >> (18 - 6 * i) & 63) as usize]));
-            } else {
-                out.push('=');
-            }
-        }
-    }
-    out
-}
-
-/// The bytes of Base64 with padding; `None` for anything else.
-pub fn decode(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.as_bytes();
-    if !bytes.len().is_multiple_of(4) {
-        return None;
-    }
-    let data = bytes
-        .strip_suffix(b"==")
-        .or_else(|| bytes.strip_suffix(b"="))
-        .unwrap_or(bytes);
-    let mut out = Vec::with_capacity(data.len() * 3 / 4);
-    let (mut word, mut bits) = (0u32, 0);
-    for byte in data {
-        let value = ALPHABET.iter().position(|c| c == byte)?;
-        word = word << 6 | u32::try_from(value).ok()?;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.push((word >> bits & 0xFF) as u8);
-        }
-    }
-    // What is left over is padding, and padding is nought.
-    (word & ((1 << bits) - 1) == 0).then_some(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// RFC 4648, section 10.
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (plain, coded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(encode(plain.as_bytes()), coded);
-            assert_eq!(decode(coded).unwrap(), plain.as_bytes());
-        }
-        for wrong in ["Z", "Zg=", "Z===", "Zh==", "Zg==Zg==", "Zm9%"] {
-            assert_eq!(decode(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_record_becomes_a_message_without_the_former_life() {

@@ -10,6 +10,7 @@
 //! it to its code, body and reply; the server that answers it, the client that asks it, the CLI and the TUI all
 //! use that declaration.
 
+pub mod base64;
 pub mod body;
 pub mod codes;
 pub mod frame;
