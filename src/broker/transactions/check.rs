@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::{Half, HalfRecord};
+use super::{Half, HalfRecord, next_record};
 use crate::broker::put::again;
 use crate::broker::topics::TRANS_CHECK_MAX;
 use crate::broker::{Broker, now_ms};
 use crate::protocol::message::{NewMessage, Stamp};
-use crate::protocol::properties::{self, names};
+use crate::protocol::properties::names;
 use crate::protocol::requests::CheckTransactionState;
 use crate::remoting::Peer;
 use crate::store::{AppendError, Appended};
@@ -164,20 +164,7 @@ impl Broker {
         tracing::info!(group = %half.group, topic = record.real_topic, key = header.msg_id, checks = half.checks + 1,
             "producer asked about its transaction");
         let checks = half.checks + 1;
-        let mut next = again(view);
-        for name in [names::TRANSACTION_CHECK_TIMES, names::TRAN_PREPARED_QUEUE_OFFSET] {
-            properties::remove(&mut next.properties, name);
-        }
-        properties::append(
-            &mut next.properties,
-            names::TRANSACTION_CHECK_TIMES,
-            &checks.to_string(),
-        );
-        properties::append(
-            &mut next.properties,
-            names::TRAN_PREPARED_QUEUE_OFFSET,
-            &half.first.to_string(),
-        );
+        let next = next_record(view, Some(checks), Some(half.first));
         if let Err(e) = self.move_half(half.first, &next, checks) {
             tracing::error!(error = %e, "the check of a transaction is not counted");
         }
@@ -210,13 +197,7 @@ impl Broker {
             self.transactions.halves().end(half.first);
             return true;
         };
-        let mut next = again(&record.view);
-        properties::remove(&mut next.properties, names::TRAN_PREPARED_QUEUE_OFFSET);
-        properties::append(
-            &mut next.properties,
-            names::TRAN_PREPARED_QUEUE_OFFSET,
-            &half.first.to_string(),
-        );
+        let next = next_record(&record.view, None, Some(half.first));
         match self.move_half(half.first, &next, half.checks) {
             Ok(_) => true,
             Err(e) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{HalfRecord, immunity};
+use super::{HalfRecord, immunity, next_record};
 use crate::broker::put::again;
 use crate::broker::topics::{TRANS_CHECK_MAX, TRANS_HALF};
 use crate::broker::{Broker, now_ms, send};
@@ -11,7 +11,6 @@ use crate::protocol::codes;
 use crate::protocol::message::{MessageView, NewMessage};
 use crate::protocol::message_id::parse_offset_id;
 use crate::protocol::model::SysFlag;
-use crate::protocol::properties::{self, names};
 use crate::protocol::requests::{EndTransaction, ResumeCheckHalfMessage};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 use crate::store::Appended;
@@ -155,21 +154,18 @@ impl Broker {
             _ => None,
         };
         let record = record.ok_or_else(|| failed("it is no half message"))?;
-        let mut half = again(&record.view);
-        for name in [names::TRANSACTION_CHECK_TIMES, names::TRAN_PREPARED_QUEUE_OFFSET] {
-            properties::remove(&mut half.properties, name);
-        }
-        let text = &mut half.properties;
-        properties::append(text, names::TRANSACTION_CHECK_TIMES, "0");
         if record.view.topic() == TRANS_CHECK_MAX {
-            half.topic = TRANS_HALF.to_owned();
-            half.queue_id = super::QUEUE;
+            let half = NewMessage {
+                topic: TRANS_HALF.to_owned(),
+                queue_id: super::QUEUE,
+                ..next_record(&record.view, Some(0), None)
+            };
             return self.put_half(&half).map_err(|e| failed(&e.to_string()));
         }
         if !self.transactions.halves().claim(record.first, record.group) {
             return Err(failed("the transaction is not open"));
         }
-        properties::append(text, names::TRAN_PREPARED_QUEUE_OFFSET, &record.first.to_string());
+        let half = next_record(&record.view, Some(0), Some(record.first));
         let moved = self.move_half(record.first, &half, 0);
         self.transactions.halves().release(record.first);
         moved.map_err(|e| failed(&e.to_string()))

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::config::BrokerConfig;
+use super::put::again;
 use super::topics::{TRANS_HALF, TRANS_OP_HALF};
 use super::{Broker, now_ms};
 use crate::protocol::message::{MessageView, NewMessage};
@@ -116,6 +117,22 @@ pub(super) fn half_of(message: NewMessage, unique_key: &str) -> NewMessage {
         properties: text,
         ..message
     }
+}
+
+/// A half message to store once more: with another count of checks, unless it stays, and with the offset of its first
+/// record, unless this becomes the first.
+fn next_record(half: &MessageView<'_>, checks: Option<u32>, first: Option<i64>) -> NewMessage {
+    let mut next = again(half);
+    let text = &mut next.properties;
+    properties::remove(text, names::TRAN_PREPARED_QUEUE_OFFSET);
+    if let Some(checks) = checks {
+        properties::remove(text, names::TRANSACTION_CHECK_TIMES);
+        properties::append(text, names::TRANSACTION_CHECK_TIMES, &checks.to_string());
+    }
+    if let Some(first) = first {
+        properties::append(text, names::TRAN_PREPARED_QUEUE_OFFSET, &first.to_string());
+    }
+    next
 }
 
 /// A stored half message with what its properties say.
