@@ -13,16 +13,13 @@ use crate::protocol::body::{
     CheckClientRequest, ConsumeType, ConsumerData, ConsumerList, HeartbeatData, LockBatchAnswer,
     LockBatchRequest,
 };
-use crate::protocol::model::{RETRY_PREFIX, check_group};
+use crate::protocol::model::{RETRY_PREFIX, UNIT_SUB, check_group};
 use crate::protocol::requests::{
     CheckClientConfig, GetAllProducerInfo, GetConsumerConnectionList, GetConsumerListByGroup,
     GetProducerConnectionList, HeartBeat, HeartBeatReply, LockBatchMq, UnlockBatchMq, UnregisterClient,
 };
 use crate::protocol::{Json, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
-
-/// System flag of the retry topic of a group in unit mode.
-const UNIT_SUBSCRIPTION: i32 = 2;
 
 /// 34: a client tells its groups and subscriptions. A fingerprint other than 0 marks the second version, which
 /// learns whether the broker's knowledge is still the client's.
@@ -89,7 +86,7 @@ impl Broker {
             .subscription_data_set
             .iter()
             .any(|s| self.topics.is_order(&s.topic));
-        let sys_flag = if consumer.unit_mode { UNIT_SUBSCRIPTION } else { 0 };
+        let sys_flag = if consumer.unit_mode { UNIT_SUB } else { 0 };
         let retry = format!("{RETRY_PREFIX}{group}");
         let (topic, new) = self
             .topics

@@ -21,16 +21,14 @@ use super::{Broker, FAQ, attributes, now_ms, recall};
 use crate::protocol::body::TopicConfig;
 use crate::protocol::message::{MAX_PROPERTIES, NewMessage, parse_batch};
 use crate::protocol::message_id::offset_id;
-use crate::protocol::model::{DLQ_PREFIX, Perm, SysFlag, TopicFilterType, check_group, check_topic};
+use crate::protocol::model::{
+    DLQ_PREFIX, Perm, SysFlag, TopicFilterType, UNIT, UNIT_SUB, check_group, check_topic,
+};
 use crate::protocol::properties::{self, Properties, names};
 use crate::protocol::requests::{SendBatchMessage, SendMessage, SendMessageReply, SendMessageV2};
 use crate::protocol::{Request, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 use crate::store::{AppendError, Appended, Durability};
-
-/// System flag of a topic made by a client in unit mode: the topic itself, or a group's retry topic.
-const UNIT: i32 = 1;
-const UNIT_SUBSCRIPTION: i32 = 2;
 
 /// 10
 pub async fn send_message(
@@ -320,7 +318,7 @@ impl Broker {
         let is_retry = group_of_retry(topic).is_some();
         let sys_flag = match (header.unit_mode, is_retry) {
             (false, _) => 0,
-            (true, true) => UNIT_SUBSCRIPTION,
+            (true, true) => UNIT_SUB,
             (true, false) => UNIT,
         };
         let config = self.config();

@@ -10,7 +10,7 @@ use super::{Broker, FAQ};
 use crate::protocol::body::{GroupRetryPolicy, TopicConfig};
 use crate::protocol::codes;
 use crate::protocol::message::{MessageView, NewMessage};
-use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX};
+use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, UNIT_SUB};
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::ConsumerSendMsgBack;
 use crate::remoting::{Answer, Handled, Peer, Refusal};
@@ -22,8 +22,6 @@ pub(super) const VERSION_OWN_MAXIMUM: i32 = 121;
 const DLQ_QUEUES: i32 = 1;
 /// Delay level of the first retry; each further one takes the next level.
 const FIRST_LEVEL: i32 = 3;
-/// System flag of a retry topic made by a consumer in unit mode.
-const UNIT_SUBSCRIPTION: i32 = 2;
 
 /// How long a copy waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +95,7 @@ impl Broker {
             // A group without retry queues wants no retries: the message is dropped, as in Java.
             return Ok(None);
         }
-        let sys_flag = if header.unit_mode { UNIT_SUBSCRIPTION } else { 0 };
+        let sys_flag = if header.unit_mode { UNIT_SUB } else { 0 };
         let retry = self.group_topic(RETRY_PREFIX, group, found.retry_queue_nums, sys_flag);
         if !retry.perm.writable() {
             let remark = format!("the topic[{}] sending message is forbidden", retry.topic_name);

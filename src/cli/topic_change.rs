@@ -12,13 +12,11 @@ use super::session::Session;
 use super::topic::{configs, not_found};
 use super::{quoted, time, topic_order};
 use crate::client::admin::group_check::count;
-use crate::client::admin::topic::{
-    ConfigSource, MAX_QUEUES, PermChange, TopicPatch, UNIT, UNIT_SUB, differences, kind,
-};
+use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
 use crate::client::snapshot::TopicKind;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
-use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, check_topic};
+use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, UNIT, UNIT_SUB, check_topic};
 
 /// A topic that took a message in this time is in use.
 const IN_USE: Duration = Duration::from_secs(600);

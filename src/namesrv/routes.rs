@@ -7,16 +7,12 @@ use crate::protocol::body::{
     BrokerData, BrokerMemberGroup, ClusterInfo, LiveBroker, QueueData, TopicConfig, TopicConfigTable,
     TopicList, TopicQueueMappingInfo, TopicRouteData,
 };
-use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
+use crate::protocol::model::{DataVersion, MASTER_ID, Perm, UNIT, UNIT_SUB};
 
 /// Silence after which a broker is dropped unless it named a limit of its own, ms.
 pub const DEFAULT_TIMEOUT_MS: i64 = 120_000;
 /// Topics of broker sets about themselves; no acting master is shown for them.
 const MEMBER_GROUP_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
-/// Topic system flag: the topic is of a unit.
-const FLAG_UNIT: i32 = 1;
-/// Topic system flag: a unit subscribes to the topic.
-const FLAG_UNIT_SUB: i32 = 2;
 
 /// A broker process: cluster and address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -540,17 +536,17 @@ impl RouteTable {
 
     /// Topics of a unit.
     pub fn unit_topics(&self) -> TopicList {
-        self.topics_where(|queues| first_flag(queues) & FLAG_UNIT != 0)
+        self.topics_where(|queues| first_flag(queues) & UNIT != 0)
     }
 
     /// Topics a unit subscribes to.
     pub fn unit_sub_topics(&self) -> TopicList {
-        self.topics_where(|queues| first_flag(queues) & FLAG_UNIT_SUB != 0)
+        self.topics_where(|queues| first_flag(queues) & UNIT_SUB != 0)
     }
 
     /// Topics a unit subscribes to that are of no unit.
     pub fn unit_sub_ununit_topics(&self) -> TopicList {
-        self.topics_where(|queues| first_flag(queues) & (FLAG_UNIT | FLAG_UNIT_SUB) == FLAG_UNIT_SUB)
+        self.topics_where(|queues| first_flag(queues) & (UNIT | UNIT_SUB) == UNIT_SUB)
     }
 }
 

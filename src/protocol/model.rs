@@ -81,6 +81,11 @@ impl fmt::Display for Perm {
     }
 }
 
+/// Bit of a topic's system flag: a topic of a unit (Java's `TopicSysFlag.FLAG_UNIT`).
+pub const UNIT: i32 = 1;
+/// Bit of a topic's system flag: units subscribe to it, as to a group's retry topic (`FLAG_UNIT_SUB`).
+pub const UNIT_SUB: i32 = 2;
+
 /// Message system flag (Java's `MessageSysFlag`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

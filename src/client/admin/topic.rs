@@ -11,7 +11,7 @@ use crate::client::snapshot::{BrokerId, TopicKind};
 use crate::client::{Client, Deadline, ROUTE_AGE, ROUTES_KEPT};
 use crate::protocol::body::{TopicConfig, TopicConfigTable, TopicRouteData, TopicStatsTable};
 use crate::protocol::codes;
-use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX};
+use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, UNIT, UNIT_SUB};
 use crate::protocol::requests::{
     DeleteTopicInBroker, DeleteTopicInNamesrv, GetAllTopicConfig, GetAllTopicListFromNameserver,
     GetRouteinfoByTopic, GetSystemTopicListFromNs, GetTopicConfig, GetTopicStatsInfo, GetTopicsByCluster,
@@ -169,11 +169,6 @@ impl TopicPatch {
         after
     }
 }
-
-/// Bit of a topic's system flag: a topic of a unit (Java's `TopicSysFlag.FLAG_UNIT`).
-pub const UNIT: i32 = 1;
-/// Bit of a topic's system flag: units subscribe to it (`FLAG_UNIT_SUB`).
-pub const UNIT_SUB: i32 = 2;
 
 /// A changed field: name, value before, value after.
 pub fn differences(before: &TopicConfig, after: &TopicConfig) -> Vec<(String, String, String)> {
