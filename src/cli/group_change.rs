@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
+use super::broker::cluster_of;
+use super::change::{self, Class, Outcome, Plan, Step, mention};
 use super::exit::{self, Failure};
 use super::group::not_found;
-use super::scope::ScopeArgs;
+use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::{quoted, time};
 use crate::client::admin::group::is_system;
@@ -299,12 +300,6 @@ fn check_name(name: &str, force_system: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn cluster_of(brokers: &[BrokerAt]) -> String {
-    let mut names: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
-    names.dedup();
-    names.join(",")
-}
-
 /// One broker and its group before (if any) and after.
 struct Write {
     broker: BrokerAt,
@@ -356,24 +351,8 @@ async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
     });
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let (mut there, mut absent, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-    for (broker, answer) in session.client.group_configs(&brokers, name).await {
-        match answer {
-            Ok(Some(_)) => there.push(broker.id.name),
-            Ok(None) => absent.push(broker),
-            Err(e) => unread.push(Unread {
-                target: broker.server().to_string(),
-                failure: Failure::from(&e),
-            }),
-        }
-    }
-    if !there.is_empty() {
-        return Err(Failure::new(
-            exit::PRECONDITION,
-            format!("group \"{name}\" exists already on {}", there.join(", ")),
-        )
-        .hint(format!("rmq group update {name}")));
-    }
+    let answers = session.client.group_configs(&brokers, name).await;
+    let (absent, unread) = lacking("group", name, answers)?;
     let mut plan = Plan {
         action: format!("create group {name}"),
         object: name.to_owned(),
@@ -467,10 +446,7 @@ async fn update(
             }
             Ok(None) => continue,
             Err(e) => {
-                unread.push(Unread {
-                    target: broker.server().to_string(),
-                    failure: Failure::from(&e),
-                });
+                unread.push(unread_at(&broker, &e));
                 continue;
             }
         };
@@ -633,10 +609,7 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
     for look in looks {
         match look {
             Ok(there) => found.push(there),
-            Err((broker, failure)) => unread.push(Unread {
-                target: broker.server().to_string(),
-                failure,
-            }),
+            Err((broker, failure)) => unread.push(unread_at(&broker, failure)),
         }
     }
     let mut plan = Plan {
@@ -863,10 +836,7 @@ async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failure> {
                 .and_then(|groups| groups.get(group))
                 .map(|m| (m.mode, m.pop_share_queue_num)),
             Err(e) => {
-                unread.push(Unread {
-                    target: broker.server().to_string(),
-                    failure: Failure::from(&e),
-                });
+                unread.push(unread_at(&broker, &e));
                 continue;
             }
         };

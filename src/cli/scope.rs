@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::exit::Failure;
+use super::change::Unread;
+use super::exit::{self, Failure};
 use super::session::Session;
 use crate::client::admin::cluster::{registered, select};
-use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
+use crate::client::{BrokerAt, BrokerSelector, Error, Scope, Which};
 
 /// Which brokers a command is about.
 #[derive(Debug, Clone, Default, Args)]
@@ -52,4 +53,33 @@ impl ScopeArgs {
         }
         Ok(brokers)
     }
+}
+
+/// A broker that a change leaves out, since it cannot be read.
+pub fn unread(broker: &BrokerAt, failure: impl Into<Failure>) -> Unread {
+    Unread {
+        target: broker.server().to_string(),
+        failure: failure.into(),
+    }
+}
+
+/// The brokers that lack what is to be created, and those that cannot be read; fails when one has it.
+pub fn lacking<T>(
+    noun: &str,
+    name: &str,
+    answers: Vec<(BrokerAt, Result<Option<T>, Error>)>,
+) -> Result<(Vec<BrokerAt>, Vec<Unread>), Failure> {
+    let (mut there, mut absent, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    for (broker, answer) in answers {
+        match answer {
+            Ok(Some(_)) => there.push(broker.id.name),
+            Ok(None) => absent.push(broker),
+            Err(e) => out.push(unread(&broker, &e)),
+        }
+    }
+    if there.is_empty() {
+        return Ok((absent, out));
+    }
+    let what = format!("{noun} \"{name}\" exists already on {}", there.join(", "));
+    Err(Failure::new(exit::PRECONDITION, what).hint(format!("rmq {noun} update {name}")))
 }

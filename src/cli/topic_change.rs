@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::broker::cluster_of;
 use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
 use super::exit::{self, Failure};
-use super::scope::ScopeArgs;
+use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::topic::{configs, not_found};
 use super::{quoted, time, topic_order};
@@ -256,24 +257,8 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
     check_per_broker(&args.per_broker, &brokers)?;
-    let (mut there, mut absent, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-    for (broker, answer) in configs(session, &brokers, &args.name).await {
-        match answer {
-            Ok(Some(_)) => there.push(broker.id.name),
-            Ok(None) => absent.push(broker),
-            Err(e) => unread.push(Unread {
-                target: broker.server().to_string(),
-                failure: Failure::from(&e),
-            }),
-        }
-    }
-    if !there.is_empty() {
-        return Err(Failure::new(
-            exit::PRECONDITION,
-            format!("topic \"{}\" exists already on {}", args.name, there.join(", ")),
-        )
-        .hint(format!("rmq topic update {}", args.name)));
-    }
+    let answers = configs(session, &brokers, &args.name).await;
+    let (absent, unread) = lacking("topic", &args.name, answers)?;
     let mut plan = Plan {
         action: format!("create topic {}", args.name),
         object: args.name.clone(),
@@ -468,10 +453,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
             }
             Ok(None) => continue,
             Err(e) => {
-                unread.push(Unread {
-                    target: broker.server().to_string(),
-                    failure: Failure::from(&e),
-                });
+                unread.push(unread_at(&broker, &e));
                 continue;
             }
         };
@@ -633,12 +615,6 @@ pub fn undo_line(name: &str, broker: &BrokerAt, before: &TopicConfig, after: &To
         line.push_str(" --force");
     }
     line
-}
-
-fn cluster_of(brokers: &[BrokerAt]) -> String {
-    let mut names: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
-    names.dedup();
-    names.join(",")
 }
 
 /// Confirms, writes to every broker, reads back from every broker and name server, reports.
@@ -803,10 +779,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         match answer {
             Ok(Some((config, _))) => targets.push((broker, config)),
             Ok(None) => {}
-            Err(e) => unread.push(Unread {
-                target: broker.server().to_string(),
-                failure: Failure::from(&e),
-            }),
+            Err(e) => unread.push(unread_at(&broker, &e)),
         }
     }
     let cluster = cluster_of(&brokers);
