@@ -17,11 +17,11 @@ use super::session::Session;
 use super::time;
 use crate::client::admin::message::QueueAt;
 use crate::client::admin::topic::masters;
-use crate::client::produce::{Outgoing, Producer};
+use crate::client::dlq;
+use crate::client::produce::Producer;
 use crate::client::{BrokerAt, Message, Server, Which};
 use crate::protocol::body::{ConsumeResult, MessageModel};
 use crate::protocol::message_id::{UniqueKey, parse_offset_id};
-use crate::protocol::properties::names;
 
 /// Commands on one message.
 #[derive(Debug, Clone, Subcommand)]
@@ -263,53 +263,6 @@ fn decode_id(session: &Session, id: &str) -> Result<(), Failure> {
     })
 }
 
-/// Properties that a broker or a client sets by itself: a copy gets its own.
-const SYSTEM: &[&str] = &[
-    names::KEYS,
-    names::TAGS,
-    names::UNIQ_KEY,
-    names::WAIT,
-    names::DELAY,
-    names::REAL_TOPIC,
-    names::REAL_QID,
-    names::RETRY_TOPIC,
-    names::ORIGIN_MESSAGE_ID,
-    names::RECONSUME_TIME,
-    names::MAX_RECONSUME_TIMES,
-    names::CONSUME_START_TIME,
-    names::MIN_OFFSET,
-    names::MAX_OFFSET,
-    names::TRAN_MSG,
-    names::PGROUP,
-    names::TRANSACTION_ID,
-    names::TRANSACTION_CHECK_TIMES,
-    names::TRAN_PREPARED_QUEUE_OFFSET,
-    names::MSG_REGION,
-    names::TRACE_ON,
-    names::CLUSTER,
-    names::POP_CK,
-    names::POP_CK_OFFSET,
-    names::FIRST_POP_TIME,
-    names::INNER_NUM,
-    names::INNER_BASE,
-    names::INNER_MULTI_DISPATCH,
-    names::INNER_MULTI_QUEUE_OFFSET,
-    names::TIMER_DELIVER_MS,
-    names::TIMER_DELAY_SEC,
-    names::TIMER_DELAY_MS,
-    names::TIMER_OUT_MS,
-    names::TIMER_ENQUEUE_MS,
-    names::TIMER_DEQUEUE_MS,
-    names::TIMER_ROLL_TIMES,
-    names::TIMER_DEL_UNIQKEY,
-    names::DUP_INFO,
-    names::CRC32,
-    names::BORN_HOST,
-    names::BORN_TIMESTAMP,
-    names::DLQ_ORIGIN_TOPIC,
-    names::DLQ_ORIGIN_MESSAGE_ID,
-];
-
 async fn resend(session: &Session, args: ResendArgs) -> Result<(), Failure> {
     let (message, _) = message::at_place(session, &args.place).await?;
     let topic = args.to_topic.clone().unwrap_or_else(|| message.topic.clone());
@@ -363,25 +316,12 @@ async fn resend(session: &Session, args: ResendArgs) -> Result<(), Failure> {
             )
         }],
     };
-    let mut properties: Vec<(String, String)> = message
-        .properties
-        .iter()
-        .filter(|(name, _)| !SYSTEM.contains(&name.as_str()))
-        .cloned()
-        .collect();
-    properties.push((
-        "RMQ_RESENT_FROM".into(),
-        message.unique_key().unwrap_or(&message.offset_id).to_owned(),
-    ));
-    properties.push(("RMQ_RESENT_AT".into(), time::now_ms().to_string()));
-    let copy = Outgoing {
-        topic,
-        body: message.body.clone(),
-        keys: message.keys(),
-        tag: message.tag().map(str::to_owned),
-        properties,
-        ..Outgoing::default()
-    };
+    let mut copy = dlq::again(&message, &topic);
+    let original = message.unique_key().unwrap_or(&message.offset_id);
+    copy.properties
+        .push((dlq::RESENT_FROM.into(), original.to_owned()));
+    copy.properties
+        .push((dlq::RESENT_AT.into(), time::now_ms().to_string()));
     let producer = Producer::new(Arc::clone(&session.client), &args.producer_group)?;
     let (producer, copy) = (&producer, &copy);
     change::carry_out(session, &plan, vec![(1, ())], Vec::new(), None, |()| async move {
