@@ -21,6 +21,7 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time::When;
 use super::topic::not_found;
+use crate::client::admin::config::is_secret;
 use crate::client::admin::group::is_system;
 use crate::client::declare::write;
 use crate::client::doctor::AGREED_SETTINGS;
@@ -234,14 +235,6 @@ async fn config(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
     let verdict = Failure::over(&listing.errors, listing.errors.len() < asked);
     print_to(session, listing, args.out.as_ref())?;
     verdict
-}
-
-/// Settings that hold a password or a key.
-fn is_secret(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    ["secret", "password", "credential", "initauthenticationuser"]
-        .iter()
-        .any(|word| key.contains(word))
 }
 
 async fn metrics(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
