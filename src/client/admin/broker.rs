@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::config::ConfigOf;
 use crate::client::error::{Error, Server};
 use crate::client::snapshot::{BrokerConfigView, HaState, SlaveState};
 use crate::client::{Client, Deadline, RuntimeInfo};
@@ -12,9 +13,9 @@ use crate::protocol::codes;
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{
     AddBroker, CheckRocksdbCqWriteProgress, CleanExpiredConsumequeue, CleanUnusedTopic,
-    DeleteExpiredCommitlog, ExportRocksdbConfigToJson, GetBrokerConfig, GetBrokerHaStatus,
-    GetBrokerRuntimeInfo, GetColdDataFlowCtrInfo, PopRollback, RemoveBroker, RemoveColdDataFlowCtrConfig,
-    ResetMasterFlushOffset, SetCommitlogReadMode, UpdateBrokerConfig, UpdateColdDataFlowCtrConfig,
+    DeleteExpiredCommitlog, ExportRocksdbConfigToJson, GetBrokerHaStatus, GetBrokerRuntimeInfo,
+    GetColdDataFlowCtrInfo, PopRollback, RemoveBroker, RemoveColdDataFlowCtrConfig, ResetMasterFlushOffset,
+    SetCommitlogReadMode, UpdateColdDataFlowCtrConfig,
 };
 
 /// Shortest and longest registration period; the broker clamps its setting to them.
@@ -43,8 +44,8 @@ impl Client {
         broker: &Server,
         deadline: Deadline,
     ) -> Result<BTreeMap<String, String>, Error> {
-        let (_, text) = self.call(broker, &GetBrokerConfig, (), deadline).await?;
-        Ok(super::parse_config(&text.0))
+        let config = self.server_config(ConfigOf::Broker, broker, deadline).await?;
+        Ok(config.entries)
     }
 
     /// Writes configuration keys of a broker. Its "success" proves nothing: read the configuration back.
@@ -54,10 +55,8 @@ impl Client {
         changes: &[(String, String)],
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let body = Text(super::config_text(changes));
-        self.call(broker, &UpdateBrokerConfig, body, deadline)
+        self.set_server_config(ConfigOf::Broker, broker, changes, deadline)
             .await
-            .map(drop)
     }
 
     /// Replication state of a broker: a master's connections, or where a slave is.

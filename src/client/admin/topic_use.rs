@@ -8,9 +8,7 @@ use crate::client::error::{Error, Server};
 use crate::client::{Client, Deadline};
 use crate::protocol::body::{BrokerStatsData, QueryConsumeQueueAnswer};
 use crate::protocol::codes;
-use crate::protocol::requests::{
-    DeleteKvConfig, GetKvConfig, PutKvConfig, QueryConsumeQueue, ViewBrokerStatsData,
-};
+use crate::protocol::requests::{GetKvConfig, QueryConsumeQueue, ViewBrokerStatsData};
 
 /// Namespace of order entries on a name server.
 const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
@@ -234,21 +232,6 @@ impl Client {
         value: Option<&str>,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        let server = Server::at(addr);
-        let (namespace, key) = (Some(ORDER_NAMESPACE.to_owned()), Some(topic.to_owned()));
-        match value {
-            Some(value) => {
-                let header = PutKvConfig {
-                    namespace,
-                    key,
-                    value: Some(value.to_owned()),
-                };
-                self.call(&server, &header, (), deadline).await.map(drop)
-            }
-            None => {
-                let header = DeleteKvConfig { namespace, key };
-                self.call(&server, &header, (), deadline).await.map(drop)
-            }
-        }
+        self.kv_set(addr, (ORDER_NAMESPACE, topic), value, deadline).await
     }
 }
