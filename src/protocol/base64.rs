@@ -1,57 +1,42 @@
 //! Base64 (RFC 4648), written with padding and read with or without it.
 
+use base64::Engine as _;
+use base64::alphabet::{self, Alphabet};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
 /// One of the two alphabets.
-#[derive(Debug, Clone, Copy)]
-pub struct Base64(&'static [u8; 64]);
+#[derive(Debug)]
+pub struct Base64(GeneralPurpose);
 
 /// The standard alphabet (section 4).
-pub const STANDARD: Base64 = Base64(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+pub static STANDARD: Base64 = Base64::of(&alphabet::STANDARD);
 /// The alphabet for URLs and file names (section 5).
-pub const URL_SAFE: Base64 = Base64(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+pub static URL_SAFE: Base64 = Base64::of(&alphabet::URL_SAFE);
 
 impl Base64 {
+    const fn of(alphabet: &Alphabet) -> Self {
+        let lenient = GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true);
+        Self(GeneralPurpose::new(alphabet, lenient))
+    }
+
     /// The text of bytes, padded.
-    pub fn encode(self, bytes: &[u8]) -> String {
-        let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-        for chunk in bytes.chunks(3) {
-            let word =
-                chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-            for n in 0..4 {
-                let digit = self.0[(word >> (18 - 6 * n) & 63) as usize];
-                text.push(if n <= chunk.len() { char::from(digit) } else { '=' });
-            }
-        }
-        text
+    pub fn encode(&self, bytes: &[u8]) -> String {
+        self.0.encode(bytes)
     }
 
     /// The bytes of a text with all of its padding or none; `None` for anything else. Bits of the last digit that make
     /// no byte are dropped.
-    pub fn decode(self, text: &str) -> Option<Vec<u8>> {
+    pub fn decode(&self, text: &str) -> Option<Vec<u8>> {
         if text.ends_with('=') && !text.len().is_multiple_of(4) {
             return None;
         }
-        let digits = text
-            .strip_suffix("==")
-            .or(text.strip_suffix('='))
-            .unwrap_or(text)
-            .as_bytes();
-        if digits.len() % 4 == 1 {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
-        for chunk in digits.chunks(4) {
-            let mut word = 0u32;
-            for digit in chunk {
-                word = word << 6 | u32::try_from(self.0.iter().position(|d| d == digit)?).ok()?;
-            }
-            word <<= 6 * (4 - chunk.len());
-            bytes.extend_from_slice(&word.to_be_bytes()[1..chunk.len()]);
-        }
-        Some(bytes)
+        self.0.decode(text).ok()
     }
 
     /// As [`Self::decode`], but only of the text that [`Self::encode`] writes.
-    pub fn decode_canonical(self, text: &str) -> Option<Vec<u8>> {
+    pub fn decode_canonical(&self, text: &str) -> Option<Vec<u8>> {
         self.decode(text).filter(|bytes| self.encode(bytes) == text)
     }
 }
