@@ -1,11 +1,10 @@
 //! `rmq topic scale`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::change::{self, Class, Outcome, Step as PlanStep};
@@ -13,14 +12,14 @@ use super::exit::{self, Failure};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::{quoted, time};
-use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, kind};
-use crate::client::scale::machine::unwaitable;
+use crate::client::Which;
+use crate::client::scale::kept::{Kept, KeptError, PlanFile};
 use crate::client::scale::observe::Observer;
 use crate::client::scale::run::{Event, Ran, run as go};
-use crate::client::scale::{Drained, End, Machine, OnBroker, Phase, Plan, Queues, Settings, Step, marker};
-use crate::client::snapshot::TopicKind;
-use crate::client::{BrokerAt, Which};
-use crate::protocol::body::TopicConfig;
+use crate::client::scale::{
+    Drained, End, Found, Machine, Overrides, Phase, Plan, Queues, Refused, Settings, Step, Wish, marker,
+    unwaitable,
+};
 use crate::protocol::model::check_topic;
 
 /// Pause between two lines of progress where nobody looks at a terminal.
@@ -44,34 +43,34 @@ pub struct ScaleArgs {
     /// Do only one half of the way
     #[arg(long, value_name = "PHASE", default_value = "all")]
     phase: Half,
-    /// Time for producers to see a smaller number
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time::parse_duration)]
-    producer_wait: Duration,
-    /// How long the queues to drain must stand still
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
-    still: Duration,
-    /// How long the backlog must be gone where pop clients may hold messages
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time::parse_duration)]
-    pop_wait: Duration,
-    /// Longest wait for clients to own new queues
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time::parse_duration)]
-    rebalance_wait: Duration,
-    /// Longest wait for messages in new queues
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
-    verify_wait: Duration,
-    /// End of all waiting; exit code 8
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = time::parse_duration)]
-    deadline: Duration,
-    /// End when a group has a backlog and does not move for so long; exit code 9
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = time::parse_duration)]
-    stall: Duration,
+    /// Time for producers to see a smaller number [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    producer_wait: Option<Duration>,
+    /// How long the queues to drain must stand still [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    still: Option<Duration>,
+    /// How long the backlog must be gone where pop clients may hold messages [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    pop_wait: Option<Duration>,
+    /// Longest wait for clients to own new queues [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    rebalance_wait: Option<Duration>,
+    /// Longest wait for messages in new queues [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    verify_wait: Option<Duration>,
+    /// End of all waiting; exit code 8 [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    deadline: Option<Duration>,
+    /// End when a group has a backlog and does not move for so long; exit code 9 [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
+    stall: Option<Duration>,
     /// Do not wait for this group, which is offline or broadcasting; repeatable
     #[arg(long, value_name = "GROUP")]
     ignore_group: Vec<String>,
     /// Scale an ordered topic: its keys go to other queues
     #[arg(long)]
     allow_reorder: bool,
-    /// Go on with an interrupted way
+    /// Go on with an interrupted way, with its waits where none are named
     #[arg(long, conflicts_with_all = ["to", "read_to", "write_to", "undo", "phase"])]
     resume: bool,
     /// Go back to the numbers before an interrupted way
@@ -92,31 +91,9 @@ enum Half {
     Read,
 }
 
-/// The resume file.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    api: String,
-    cluster: String,
-    token: String,
-    begun: String,
-    machine: Machine,
-}
-
-/// A topic as it is.
-struct Found {
-    cluster: String,
-    brokers: Vec<(BrokerAt, TopicConfig)>,
-}
-
 impl ScaleArgs {
-    fn settings(&self) -> Settings {
-        let pause = (self.still / 4).clamp(Duration::from_millis(200), Duration::from_secs(2));
-        Settings {
-            phase: match self.phase {
-                Half::All => Phase::All,
-                Half::Write => Phase::Write,
-                Half::Read => Phase::Read,
-            },
+    fn overrides(&self) -> Overrides {
+        Overrides {
             rebalance_wait: self.rebalance_wait,
             producer_wait: self.producer_wait,
             still: self.still,
@@ -124,41 +101,57 @@ impl ScaleArgs {
             verify_wait: self.verify_wait,
             deadline: self.deadline,
             stall: self.stall,
-            pause,
             ignored: self.ignore_group.iter().cloned().collect(),
         }
     }
 
-    fn target(&self, phase: Phase, now: Queues) -> Result<Queues, Failure> {
-        let wanted = Queues {
-            read: self.read_to.or(self.to).unwrap_or(now.read),
-            write: self.write_to.or(self.to).unwrap_or(now.write),
-        };
-        for (flag, number) in [("read", wanted.read), ("write", wanted.write)] {
-            if !(1..=MAX_QUEUES).contains(&number) {
-                return Err(Failure::usage(format!(
-                    "{number} {flag} queues: use a number from 1 to {MAX_QUEUES}"
-                )));
-            }
-        }
-        if wanted.read < wanted.write {
-            return Err(Failure::usage(format!(
-                "{} write and {} read queues: messages in the others would not be read",
-                wanted.write, wanted.read
-            )));
-        }
-        Ok(match phase {
-            Phase::All => wanted,
-            Phase::Write => Queues {
-                read: now.read,
-                ..wanted
+    fn wish(&self) -> Wish {
+        Wish {
+            read: self.read_to.or(self.to),
+            write: self.write_to.or(self.to),
+            phase: match self.phase {
+                Half::All => Phase::All,
+                Half::Write => Phase::Write,
+                Half::Read => Phase::Read,
             },
-            Phase::Read => Queues {
-                write: now.write,
-                ..wanted
-            },
-        })
+        }
     }
+}
+
+fn refused(refused: Refused) -> Failure {
+    let no = |code: u8| Failure::new(code, format!("{refused}; nothing was changed"));
+    match refused {
+        Refused::Call(e) => Failure::from(e),
+        Refused::Range { .. } | Refused::Uncovered(_) => Failure::usage(refused.to_string()),
+        Refused::TooOld(_) => no(exit::UNSUPPORTED),
+        Refused::NotFound { .. } => no(exit::NOT_FOUND),
+        Refused::Ordered(_) => no(exit::PRECONDITION)
+            .because("With another number of queues its keys go to other queues: their order is lost once.")
+            .hint("--allow-reorder"),
+        Refused::Half { first, .. } => no(exit::PRECONDITION).because(match first {
+            Phase::Read => "raise the read queues first: --phase read",
+            Phase::Write | Phase::All => "lower the write queues first: --phase write",
+        }),
+        Refused::NotOfUsers { .. } | Refused::Static(_) => no(exit::PRECONDITION),
+    }
+}
+
+fn kept_failure(error: KeptError) -> Failure {
+    let failure = Failure::new(exit::PRECONDITION, format!("{error}; nothing was changed"));
+    match error {
+        KeptError::Locked(_) => failure.hint("wait for it, or interrupt it"),
+        _ => failure,
+    }
+}
+
+/// A way that is about to be gone.
+struct Way {
+    found: Found,
+    /// Absent in a dry run.
+    file: Option<PlanFile>,
+    token: String,
+    begun: String,
+    undoing: bool,
 }
 
 /// Runs the command.
@@ -166,42 +159,23 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     check_topic(&args.name).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.name)))?;
     let found = find(session, &args).await?;
     let path = kept_path(&found.cluster, &args.name)?;
-    let kept = read_kept(&path)?;
+    let (file, kept) = if session.dry_run {
+        (None, PlanFile::peek(&path).map_err(kept_failure)?)
+    } else {
+        let (file, kept) = PlanFile::open(path.clone()).map_err(kept_failure)?;
+        (Some(file), kept)
+    };
     let now = time::now_ms();
-    let settings = args.settings();
-    let (mut machine, token) = match kept {
-        Some(kept) if args.resume => {
-            let mut machine = kept.machine.resumed(now);
-            let earlier = machine.settings();
-            let ignored = earlier.ignored.union(&settings.ignored).cloned().collect();
-            let phase = earlier.phase;
-            machine.set(Settings {
-                phase,
-                ignored,
-                ..settings
-            });
-            (machine, kept.token)
-        }
-        Some(kept) if args.undo => (
-            Machine::new(kept.machine.plan().reversed(), settings, now),
-            kept.token,
-        ),
-        Some(kept) => {
-            return Err(Failure::new(
-                exit::PRECONDITION,
-                format!(
-                    "topic \"{}\" is being scaled since {} (step: {}); nothing was changed",
-                    args.name,
-                    kept.begun,
-                    kept.machine.step().name()
-                ),
-            )
-            .because(format!("Its state is in {}.", path.display()))
-            .hint(format!(
-                "rmq topic scale {0} --resume, or rmq topic scale {0} --undo",
-                args.name
-            )));
-        }
+    let mut way = Way {
+        found,
+        file,
+        token: format!("{}-{now}", std::process::id()),
+        begun: time::rfc3339(now).unwrap_or_default(),
+        undoing: args.undo,
+    };
+    let mut machine = match kept {
+        Some(kept) if args.resume || args.undo => gone_on_with(session, &args, &mut way, kept, now),
+        Some(kept) => return Err(in_progress(&args, &path, &kept)),
         None if args.resume || args.undo => {
             return Err(Failure::new(
                 exit::PRECONDITION,
@@ -210,155 +184,149 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
             .because(format!("There is no file {}.", path.display())));
         }
         None => {
-            let plan = plan(&args, &settings, &found)?;
-            let token = format!("{}-{now}", std::process::id());
-            (Machine::new(plan, settings, now), token)
+            let wish = args.wish();
+            let plan = wish.plan(&way.found).map_err(refused)?;
+            let settings = Settings {
+                phase: wish.phase,
+                ..Settings::default()
+            };
+            Machine::new(plan, settings.with(&args.overrides()), now)
         }
     };
-    let brokers: Vec<BrokerAt> = found.brokers.iter().map(|(b, _)| b.clone()).collect();
-    if let Some(missing) = machine
-        .plan()
-        .brokers
-        .keys()
-        .find(|name| brokers.iter().all(|b| b.id.name != **name))
-    {
+    let numbers = way.found.numbers();
+    if let Some(missing) = machine.plan().brokers.keys().find(|b| !numbers.contains_key(*b)) {
         return Err(Failure::new(
             exit::PRECONDITION,
             format!("{missing} belongs to the plan and has no such topic now; nothing was changed"),
         ));
     }
-    let mut observer = Observer::new(machine.plan(), brokers);
-    let change = describe(session, &args, &found, &machine, &mut observer).await?;
-    check_marks(session, &args.name, &token).await?;
+    let mut observer = Observer::new(machine.plan(), way.found.masters());
+    let change = describe(session, &args, &way.found, &machine, &mut observer).await?;
+    check_marks(session, &args.name, &way.token).await?;
     if change.steps.is_empty() && !args.resume && !args.undo {
         session.note("nothing to change");
         return Ok(());
     }
     change::tell_impact(session, &change);
-    if session.dry_run {
+    let Some(file) = way.file.take() else {
         let planned = vec![Outcome::Planned; change.steps.len()];
         return change::report(session, &change, planned, None);
-    }
+    };
     change::confirm(session, &change)?;
-    mark(session, &args.name, &token, &machine).await?;
-    let begun = time::rfc3339(now).unwrap_or_default();
+    // Somebody may have thought about it for long.
+    unchanged(session, &observer, &machine, &numbers).await?;
+    check_marks(session, &args.name, &way.token).await?;
+    mark(session, &args.name, &way.token, &machine).await?;
+    // Two that begin at the same moment both see no mark; the last one's stays, and the other finds it here.
+    check_marks(session, &args.name, &way.token).await?;
     let mut keep = |machine: &Machine| -> Result<(), Failure> {
-        let kept = Kept {
-            api: "rmq/v1".into(),
-            cluster: found.cluster.clone(),
-            token: token.clone(),
-            begun: begun.clone(),
-            machine: machine.clone(),
-        };
-        write_kept(&path, &kept)
+        let kept = Kept::new(
+            way.found.cluster.clone(),
+            way.token.clone(),
+            way.begun.clone(),
+            way.undoing,
+            machine.clone(),
+        );
+        file.write(&kept)
+            .map_err(|e| Failure::new(exit::PRECONDITION, e.to_string()))
     };
     keep(&machine)?;
-    let ran = travel(session, &mut machine, &mut observer, &mut keep).await?;
-    finish(session, &args, &found, &path, change, &machine, ran).await
+    let ran = travel(session, &mut machine, &mut observer, &way.token, &mut keep).await?;
+    finish(session, &way, &file, change, &machine, ran).await
+}
+
+/// The machine of an interrupted way, forth or back. Who calls --undo while the way back is interrupted goes on with it.
+fn gone_on_with(session: &Session, args: &ScaleArgs, way: &mut Way, kept: Kept, now: i64) -> Machine {
+    way.token = kept.token;
+    way.begun = kept.begun;
+    way.undoing = args.undo || kept.undoing;
+    let mut machine = if args.undo && !kept.undoing {
+        for broker in kept.machine.plan().uncovered_before() {
+            session.note(&format!(
+                "{broker} had fewer read than write queues before: the read queues stay raised there"
+            ));
+        }
+        let settings = Settings {
+            phase: Phase::All,
+            ..kept.machine.settings().clone()
+        };
+        Machine::new(kept.machine.plan().reversed(&way.found.numbers()), settings, now)
+    } else {
+        kept.machine.resumed(now)
+    };
+    machine.set(&args.overrides());
+    machine
+}
+
+fn in_progress(args: &ScaleArgs, path: &std::path::Path, kept: &Kept) -> Failure {
+    Failure::new(
+        exit::PRECONDITION,
+        format!(
+            "topic \"{}\" is being scaled since {} (step: {}); nothing was changed",
+            args.name,
+            kept.begun,
+            kept.machine.step().name()
+        ),
+    )
+    .because(format!("Its state is in {}.", path.display()))
+    .hint(both_ways(&args.name, kept.undoing))
+}
+
+/// The commands that go on with an interrupted way.
+fn both_ways(topic: &str, undoing: bool) -> String {
+    let name = quoted(topic);
+    if undoing {
+        format!("rmq topic scale {name} --undo goes on with the way back")
+    } else {
+        format!("rmq topic scale {name} --resume, or rmq topic scale {name} --undo")
+    }
+}
+
+/// The numbers are still those that the plan was shown for.
+async fn unchanged(
+    session: &Session,
+    observer: &Observer,
+    machine: &Machine,
+    shown: &BTreeMap<String, Queues>,
+) -> Result<(), Failure> {
+    let numbers = observer.numbers(&session.client, session.client.deadline()).await;
+    let mut changed = Vec::new();
+    for name in machine.plan().brokers.keys() {
+        match (numbers.get(name), shown.get(name)) {
+            (Some(Ok(now)), Some(then)) if now == then => {}
+            (Some(Ok(now)), _) => changed.push(format!("{name} has {now} now")),
+            (Some(Err(why)), _) => changed.push(format!("{name}: {why}")),
+            (None, _) => changed.push(format!("{name} was not seen")),
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        exit::PRECONDITION,
+        format!(
+            "topic \"{}\" is not as the plan says any more; nothing was changed",
+            machine.plan().topic
+        ),
+    )
+    .because(changed.join("\n       ")))
 }
 
 /// The topic on the brokers that are meant.
 async fn find(session: &Session, args: &ScaleArgs) -> Result<Found, Failure> {
-    let client = &session.client;
-    let servers = client.server_names().await.unwrap_or_default();
-    let what = match kind(&args.name, &servers) {
-        TopicKind::System => Some("a system topic"),
-        // Brokers send to them by the numbers of the group's configuration, whatever the topic has.
-        TopicKind::Retry => Some("a retry topic"),
-        TopicKind::DeadLetter => Some("a dead letter topic"),
-        _ => None,
-    };
-    if let Some(what) = what {
-        return Err(Failure::new(
-            exit::PRECONDITION,
-            format!("\"{}\" is {what}; nothing was changed", args.name),
-        ));
-    }
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let mut found = Vec::new();
-    for (broker, answer) in super::topic::configs(session, &brokers, &args.name).await {
-        match answer? {
-            Some((config, ConfigSource::Broker)) => found.push((broker, config)),
-            Some((_, ConfigSource::Route)) => {
-                return Err(Failure::new(
-                    exit::UNSUPPORTED,
-                    format!("{} is too old to tell the topic's configuration", broker.server()),
-                ));
-            }
-            None => {}
+    let found = match session.client.scale_find(&args.name, &brokers).await {
+        Err(Refused::NotFound { brokers, cluster, .. }) => {
+            let searched = format!("{brokers} brokers of cluster {cluster}");
+            return Err(super::topic::not_found(session, &args.name, searched).await);
         }
+        found => found.map_err(refused)?,
+    };
+    if found.ordered && !args.allow_reorder && !args.resume && !args.undo {
+        return Err(refused(Refused::Ordered(args.name.clone())));
     }
-    let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
-    clusters.dedup();
-    let cluster = clusters.join(",");
-    if found.is_empty() {
-        let searched = format!("{} brokers of cluster {cluster}", brokers.len());
-        return Err(super::topic::not_found(session, &args.name, searched).await);
-    }
-    let route = client.route(&args.name).await?;
-    if route.as_ref().is_some_and(|r| {
-        r.topic_queue_mapping_by_broker
-            .as_ref()
-            .is_some_and(|m| !m.is_empty())
-    }) {
-        return Err(Failure::new(
-            exit::PRECONDITION,
-            format!("\"{}\" is a static topic; nothing was changed", args.name),
-        ));
-    }
-    let ordered = found.iter().any(|(_, config)| {
-        config.order || config.attributes.get("message.type").map(String::as_str) == Some("FIFO")
-    }) || route.is_some_and(|r| r.order_topic_conf.is_some());
-    if ordered && !args.allow_reorder && !args.resume && !args.undo {
-        return Err(Failure::new(
-            exit::PRECONDITION,
-            format!("\"{}\" is an ordered topic; nothing was changed", args.name),
-        )
-        .because("With another number of queues its keys go to other queues: their order is lost once.")
-        .hint("--allow-reorder"));
-    }
-    Ok(Found {
-        cluster,
-        brokers: found,
-    })
-}
-
-fn plan(args: &ScaleArgs, settings: &Settings, found: &Found) -> Result<Plan, Failure> {
-    let mut brokers = BTreeMap::new();
-    for (broker, config) in &found.brokers {
-        let before = Queues {
-            read: config.read_queue_nums,
-            write: config.write_queue_nums,
-        };
-        let target = args.target(settings.phase, before)?;
-        let on = OnBroker { before, target };
-        let refused = match settings.phase {
-            Phase::All => None,
-            // Only the other half makes these safe.
-            Phase::Write => {
-                (target.write > before.read).then_some("raise the read queues first: --phase read")
-            }
-            Phase::Read => {
-                (target.read < before.write).then_some("lower the write queues first: --phase write")
-            }
-        };
-        if let Some(why) = refused {
-            return Err(Failure::new(
-                exit::PRECONDITION,
-                format!("{} has {before}; nothing was changed", broker.server()),
-            )
-            .because(why));
-        }
-        // With read 8 and write 16 there is something to do even for the same numbers.
-        if !on.is_still() || on.widest() > on.before.read {
-            brokers.insert(broker.id.name.clone(), on);
-        }
-    }
-    Ok(Plan {
-        topic: args.name.clone(),
-        brokers,
-    })
+    Ok(found)
 }
 
 /// The plan for the operator, with what a shrink has to wait for; refuses groups that cannot be waited for.
@@ -383,10 +351,7 @@ async fn describe(
         let Some(on) = plan.brokers.get(&broker.id.name) else {
             continue;
         };
-        let now = Queues {
-            read: config.read_queue_nums,
-            write: config.write_queue_nums,
-        };
+        let now = Queues::of(config);
         numbers.insert(broker.id.name.clone(), Ok(now));
         let fields = [
             ("read_queues", now.read, on.target.read),
@@ -416,18 +381,19 @@ async fn describe(
             .impact
             .extend(backlog_lines(&plan, &drained, &machine.settings().ignored));
         if !refused.is_empty() {
-            let flags: Vec<String> = drained
-                .groups
-                .keys()
-                .filter(|name| refused.iter().any(|r| r.starts_with(&format!("{name} ("))))
-                .map(|name| format!("--ignore-group {}", quoted(name)))
-                .collect();
+            let flags = refused
+                .iter()
+                .map(|(name, _)| format!("--ignore-group {}", quoted(name)));
+            let names = refused.iter().map(|(name, kind)| format!("{name} ({kind})"));
             return Err(Failure::new(
                 exit::PRECONDITION,
-                format!("these groups cannot be waited for: {}; nothing was changed", refused.join(", ")),
+                format!(
+                    "these groups cannot be waited for: {}; nothing was changed",
+                    names.collect::<Vec<_>>().join(", ")
+                ),
             )
             .because("Nobody moves the positions of an offline group; those of a broadcasting one are on its clients.")
-            .hint(flags.join(" ")));
+            .hint(flags.collect::<Vec<_>>().join(" ")));
         }
     } else if plan.grows() {
         change
@@ -464,27 +430,25 @@ fn backlog_lines(plan: &Plan, drained: &Drained, ignored: &BTreeSet<String>) -> 
 
 /// Somebody else's mark stops; a dead name server does not.
 async fn check_marks(session: &Session, topic: &str, token: &str) -> Result<(), Failure> {
-    for (addr, mark) in session.client.scale_marks(topic).await {
-        let Ok(Some(text)) = mark else { continue };
-        let theirs = serde_json::from_str::<serde_json::Value>(&text)
-            .ok()
-            .and_then(|v| v["token"].as_str().map(str::to_owned));
-        if theirs.as_deref() != Some(token) {
-            return Err(Failure::new(
-                exit::PRECONDITION,
-                format!(
-                    "name server {addr} says that topic \"{topic}\" is being scaled; nothing was changed"
-                ),
-            )
-            .because(format!("The mark is: {text}"))
-            .hint(format!(
-                "if nobody does: rmq kv delete {} {}",
-                marker::NAMESPACE,
-                quoted(&marker::key(topic))
-            )));
-        }
-    }
-    Ok(())
+    let Some((addr, text)) = session
+        .client
+        .foreign_scale_marks(topic, token)
+        .await
+        .into_iter()
+        .next()
+    else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        exit::PRECONDITION,
+        format!("name server {addr} says that topic \"{topic}\" is being scaled; nothing was changed"),
+    )
+    .because(format!("The mark is: {text}"))
+    .hint(format!(
+        "if nobody does: rmq kv delete {} {}",
+        marker::NAMESPACE,
+        quoted(&marker::key(topic))
+    )))
 }
 
 async fn mark(session: &Session, topic: &str, token: &str, machine: &Machine) -> Result<(), Failure> {
@@ -519,6 +483,7 @@ async fn travel(
     session: &Session,
     machine: &mut Machine,
     observer: &mut Observer,
+    token: &str,
     keep: &mut dyn FnMut(&Machine) -> Result<(), Failure>,
 ) -> Result<Ran, Failure> {
     let mut told: Option<(Step, tokio::time::Instant)> = None;
@@ -533,6 +498,7 @@ async fn travel(
         &session.client,
         machine,
         observer,
+        token,
         stop,
         |machine, event| -> Result<(), Failure> {
             let step = machine.step();
@@ -566,20 +532,19 @@ async fn travel(
 
 async fn finish(
     session: &Session,
-    args: &ScaleArgs,
-    found: &Found,
-    path: &Path,
+    way: &Way,
+    file: &PlanFile,
     change: change::Plan,
     machine: &Machine,
     ran: Ran,
 ) -> Result<(), Failure> {
     let state = machine.state();
-    let name = &args.name;
-    let both = format!("rmq topic scale {name} --resume, or rmq topic scale {name} --undo");
+    let name = &machine.plan().topic;
+    let both = both_ways(name, way.undoing);
     let stopped = |code: u8, what: String, why: Vec<String>| {
         // Something may have been written: that goes into the journal as well.
         let outcomes = vec![Outcome::Unproven(format!("{what}; {state}")); change.steps.len()];
-        let undo = format!("rmq topic scale {name} --undo");
+        let undo = format!("rmq topic scale {} --undo", quoted(name));
         change::journal(session, &change, &outcomes, Some(&undo));
         let failure = Failure::new(code, format!("{what}; state: {state}"));
         let failure = if why.is_empty() {
@@ -596,26 +561,21 @@ async fn finish(
                     session.warn(&format!("the mark at name server {addr} stays: {}", e.reason()));
                 }
             }
-            if let Err(e) = std::fs::remove_file(path) {
-                session.warn(&format!("{} stays: {e}", path.display()));
+            if let Err(e) = file.remove() {
+                session.warn(&format!("the plan file stays: {e}"));
             }
             for note in machine.notes() {
                 session.note(note);
             }
             session.note(&format!("topic {name}: {state}"));
             let outcomes = vec![Outcome::Done; change.steps.len()];
-            change::report(
-                session,
-                &change,
-                outcomes,
-                Some(undo_line(name, found, machine.plan())),
-            )
+            change::report(session, &change, outcomes, undo_line(&way.found, machine.plan()))
         }
         Ran::End(End::Deadline(why)) => stopped(
             exit::TIMEOUT,
             format!(
                 "scaling topic {name} was not done within {}",
-                time::duration(args.deadline)
+                time::duration(machine.settings().deadline)
             ),
             why,
         ),
@@ -642,11 +602,15 @@ async fn finish(
     }
 }
 
-/// The command that brings back the numbers before, one for each different pair.
-fn undo_line(name: &str, found: &Found, plan: &Plan) -> String {
+/// The command that brings back the numbers before, one for each different pair; none where some written queues had
+/// no reader.
+fn undo_line(found: &Found, plan: &Plan) -> Option<String> {
     let mut by_numbers: BTreeMap<(i32, i32), Vec<&str>> = BTreeMap::new();
     for (broker, _) in &found.brokers {
-        if let Some(on) = plan.brokers.get(&broker.id.name) {
+        if let Some(on) = plan.brokers.get(&broker.id.name)
+            && on.before.read >= on.before.write
+            && !on.is_still()
+        {
             let before = (on.before.read, on.before.write);
             by_numbers.entry(before).or_default().push(&broker.addr);
         }
@@ -658,9 +622,10 @@ fn undo_line(name: &str, found: &Found, plan: &Plan) -> String {
             format!("--read-to {read} --write-to {write}")
         };
         let brokers: String = brokers.iter().map(|b| format!(" --broker {b}")).collect();
-        format!("rmq topic scale {name} {numbers}{brokers}")
+        format!("rmq topic scale {} {numbers}{brokers}", quoted(&plan.topic))
     });
-    lines.collect::<Vec<_>>().join(" && ")
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join(" && "))
 }
 
 fn kept_path(cluster: &str, topic: &str) -> Result<PathBuf, Failure> {
@@ -670,39 +635,5 @@ fn kept_path(cluster: &str, topic: &str) -> Result<PathBuf, Failure> {
             "there is no state directory for the resume file; nothing was changed",
         )
     })?;
-    let plain = |text: &str| text.replace(['/', '%'], "_");
-    Ok(dir
-        .join("scale")
-        .join(format!("{}-{}.json", plain(cluster), plain(topic))))
-}
-
-fn read_kept(path: &Path) -> Result<Option<Kept>, Failure> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text).map(Some).map_err(|e| {
-            Failure::new(
-                exit::PRECONDITION,
-                format!("{} cannot be read: {e}", path.display()),
-            )
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Failure::new(
-            exit::PRECONDITION,
-            format!("{} cannot be read: {e}", path.display()),
-        )),
-    }
-}
-
-fn write_kept(path: &Path, kept: &Kept) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(kept).map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
-    let fresh = path.with_extension("new");
-    path.parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&fresh, text))
-        .and_then(|()| std::fs::rename(&fresh, path))
-        .map_err(|e| {
-            Failure::new(
-                exit::PRECONDITION,
-                format!("cannot write {}: {e}", path.display()),
-            )
-        })
+    Ok(PlanFile::path_in(&dir, cluster, topic))
 }

@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["fields", "protocol", "replace"]),
     ("remoting", &["fields", "protocol"]),
     ("inspect", &["fields", "protocol", "store"]),
-    ("client", &["fields", "protocol", "remoting"]),
+    ("client", &["fields", "protocol", "remoting", "replace"]),
     ("namesrv", &["fields", "config_file", "protocol", "remoting"]),
     (
         "broker",

@@ -1,12 +1,13 @@
 //! What to do next, from what was seen. No clock, no network: the same looks give the same decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Drained, Ends, Observation, OnBroker, Phase, Plan, Queues, Settings, Wants};
-use crate::client::lag::GroupKind;
+use super::{
+    Check, CheckState, Ends, Observation, OnBroker, Overrides, Phase, Plan, Queues, Settings, Wants,
+};
 
 /// Looks in a row that may fail before the way is interrupted.
 const FAILURES: u32 = 3;
@@ -83,9 +84,9 @@ pub enum End {
 /// The decider. Serialized, it is the resume file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
-    plan: Plan,
-    settings: Settings,
-    step: Step,
+    pub(super) plan: Plan,
+    pub(super) settings: Settings,
+    pub(super) step: Step,
     /// When the step was entered, epoch ms.
     entered_ms: i64,
     /// When this run began, epoch ms.
@@ -93,31 +94,35 @@ pub struct Machine {
     /// What happened that is worth telling at the end.
     notes: Vec<String>,
     #[serde(skip)]
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
 /// What was seen before.
 #[derive(Debug, Clone, Default)]
-struct Memory {
-    /// Numbers of the last look.
-    numbers: BTreeMap<String, Queues>,
+pub(super) struct Memory {
+    /// Numbers of the last look that saw them.
+    pub numbers: BTreeMap<String, Queues>,
+    /// Brokers that the last look did not see, with the reason.
+    pub unseen: BTreeMap<String, String>,
     failures: u32,
     repeats: u32,
     /// Ends of the drained queues and since when they stand there.
-    ends: Option<(Ends, i64)>,
+    pub ends: Option<(Ends, i64)>,
     /// Nothing waited elsewhere in the last look.
-    nothing_waited: bool,
+    pub nothing_waited: bool,
     /// Position of each group and since when it stands there.
-    positions: BTreeMap<String, (i64, i64)>,
+    pub positions: BTreeMap<String, (i64, i64)>,
     /// Since when no group has a backlog.
-    read_since: Option<i64>,
+    pub read_since: Option<i64>,
     /// Ends when the new queues came.
     first_ends: Option<Ends>,
     /// What the last wait was for.
     waiting: Vec<String>,
+    /// The conditions of each step as they were seen last.
+    pub conditions: BTreeMap<Step, Vec<Check>>,
 }
 
-fn ms(span: Duration) -> i64 {
+pub(super) fn ms(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -160,9 +165,9 @@ impl Machine {
         &self.settings
     }
 
-    /// Replaces the settings, for a resumed way.
-    pub fn set(&mut self, settings: Settings) {
-        self.settings = settings;
+    /// Changes what was named of the settings, for a way that is gone on with.
+    pub fn set(&mut self, named: &Overrides) {
+        self.settings = std::mem::take(&mut self.settings).with(named);
     }
 
     /// Where it is.
@@ -196,8 +201,26 @@ impl Machine {
         wants
     }
 
-    fn raises(&self) -> bool {
+    pub(super) fn raises(&self) -> bool {
         self.plan.brokers.values().any(|b| b.widest() > b.before.read)
+    }
+
+    /// Takes over the numbers of a look that no decision follows, so that [`Machine::state`] tells them.
+    pub fn note_numbers(&mut self, seen: &BTreeMap<String, Result<Queues, String>>) {
+        self.memory.unseen.clear();
+        for name in self.plan.brokers.keys() {
+            match seen.get(name) {
+                Some(Ok(queues)) => {
+                    self.memory.numbers.insert(name.clone(), *queues);
+                }
+                Some(Err(why)) => {
+                    self.memory.unseen.insert(name.clone(), why.clone());
+                }
+                None => {
+                    self.memory.unseen.insert(name.clone(), "not seen".into());
+                }
+            }
+        }
     }
 
     /// The state of the topic in words, by the numbers last seen.
@@ -211,27 +234,36 @@ impl Machine {
                     .iter()
                     .all(|(name, on)| numbers.get(name) == Some(&wanted(on)))
         };
+        let unseen: Vec<String> = self
+            .plan
+            .brokers
+            .keys()
+            .filter(|name| !numbers.contains_key(*name) || self.memory.unseen.contains_key(*name))
+            .cloned()
+            .collect();
+        let blind = if unseen.is_empty() {
+            String::new()
+        } else {
+            format!("; what {} has now is not known", unseen.join(", "))
+        };
+        if numbers.is_empty() {
+            let before = by_numbers(self.plan.brokers.iter().map(|(name, on)| (name, on.before)));
+            return format!("not looked at; the plan began at {before}{blind}");
+        }
         if all(&|on| on.target) {
-            return "at the goal".into();
+            return format!("at the goal{blind}");
         }
         if all(&|on| on.before) {
-            return "as before, nothing changed".into();
+            return format!("as before, nothing changed{blind}");
         }
-        let mut parts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for (name, queues) in numbers {
-            parts.entry(queues.to_string()).or_default().push(name);
-        }
-        let parts: Vec<String> = parts
-            .into_iter()
-            .map(|(queues, names)| format!("{queues} on {}", names.join(", ")))
-            .collect();
         let covered = numbers.values().all(|q| q.read >= q.write);
         let safe = if covered {
             "every written queue is read, nothing lost"
         } else {
             "some written queues are NOT read"
         };
-        format!("{}; {safe}", parts.join("; "))
+        let parts = by_numbers(numbers.iter().map(|(name, queues)| (name, *queues)));
+        format!("{parts}; {safe}{blind}")
     }
 
     /// The decision after a look.
@@ -265,26 +297,34 @@ impl Machine {
 
     /// A broker that cannot be seen stops everything, after some tries.
     fn unseen(&mut self, seen: &Observation) -> Option<Next> {
-        let mut failed = Vec::new();
-        for name in self.plan.brokers.keys() {
-            match seen.brokers.get(name) {
-                Some(Ok(queues)) => {
-                    self.memory.numbers.insert(name.clone(), *queues);
-                }
-                Some(Err(why)) => failed.push(format!("{name}: {why}")),
-                None => failed.push(format!("{name}: not seen")),
-            }
-        }
-        if failed.is_empty() {
+        self.note_numbers(&seen.brokers);
+        if self.memory.unseen.is_empty() {
             self.memory.failures = 0;
             return None;
         }
+        let failed: Vec<String> = self
+            .memory
+            .unseen
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
         self.memory.failures += 1;
         Some(if self.memory.failures >= FAILURES {
             Next::End(End::Unreachable(failed))
         } else {
             Next::Wait(failed, self.settings.pause)
         })
+    }
+
+    /// Keeps the conditions of the present step and waits for those that do not hold; `None` when all do.
+    pub(super) fn wait_for(&mut self, conditions: Vec<Check>) -> Option<Next> {
+        let open: Vec<String> = conditions
+            .iter()
+            .filter(|check| check.state.is_open())
+            .map(|check| check.text.clone())
+            .collect();
+        self.memory.conditions.insert(self.step, conditions);
+        (!open.is_empty()).then_some(Next::Wait(open, self.settings.pause))
     }
 
     fn enter(&mut self, step: Step, now: i64) {
@@ -298,7 +338,7 @@ impl Machine {
         self.memory.first_ends = None;
     }
 
-    fn since_entry(&self, now: i64) -> Duration {
+    pub(super) fn since_entry(&self, now: i64) -> Duration {
         Duration::from_millis(u64::try_from(now.saturating_sub(self.entered_ms)).unwrap_or(0))
     }
 
@@ -339,29 +379,53 @@ impl Machine {
         (!wrong.is_empty()).then_some(Next::End(End::Changed(wrong)))
     }
 
-    /// What the name servers still show otherwise.
-    fn routes_differ(&self, seen: &Observation) -> Vec<String> {
-        let mut wrong = Vec::new();
+    /// What the name servers show.
+    fn routes(&self, seen: &Observation) -> Vec<Check> {
+        let mut checks = Vec::new();
         for (server, routes) in &seen.routes {
+            let known = checks.len();
             for name in self.plan.brokers.keys() {
                 let now = self.memory.numbers.get(name);
                 match routes.get(name) {
                     Some(shown) if Some(shown) == now => {}
-                    Some(shown) => wrong.push(format!("name server {server} shows {shown} on {name}")),
-                    None => wrong.push(format!("name server {server} does not list {name}")),
+                    Some(shown) => checks.push(self.check_of(
+                        CheckState::Waiting,
+                        format!("name server {server} shows {shown} on {name}"),
+                    )),
+                    None => checks.push(self.check_of(
+                        CheckState::Waiting,
+                        format!("name server {server} does not list {name}"),
+                    )),
                 }
+            }
+            if checks.len() == known {
+                let text = format!("name server {server} shows the numbers");
+                checks.push(self.check_of(CheckState::Met, text));
             }
         }
         if seen.routes.is_empty() {
-            wrong.push("no name server answers".into());
+            checks.push(self.check_of(CheckState::Unknown, "no name server answers".into()));
         }
-        wrong
+        for server in &seen.silent_name_servers {
+            let text = format!("name server {server} does not answer and is not checked");
+            checks.push(self.check_of(CheckState::Ignored, text));
+        }
+        checks
+    }
+
+    /// A condition of the present step.
+    pub(super) fn check_of(&self, state: CheckState, text: String) -> Check {
+        Check {
+            step: self.step,
+            is_step: false,
+            state,
+            text,
+        }
     }
 
     /// `None` after a transition.
     fn decide(&mut self, seen: &Observation) -> Option<Next> {
         let now = seen.now_ms;
-        let pause = self.settings.pause;
         match self.step {
             Step::RaiseRead => {
                 let raised = |on: &OnBroker, q: Queues| Queues {
@@ -375,16 +439,29 @@ impl Machine {
                 next
             }
             Step::Readers => {
-                let mut waiting = self.routes_differ(seen);
                 let waited = self.since_entry(now);
-                if waiting.is_empty() && self.wants().owners && waited < self.settings.rebalance_wait {
-                    waiting.extend(unowned(seen));
+                let mut conditions = self.routes(seen);
+                let open = if self.wants().owners {
+                    unowned(seen)
+                } else {
+                    Vec::new()
+                };
+                let late = waited >= self.settings.rebalance_wait;
+                let shown = conditions.iter().all(|check| !check.state.is_open());
+                let state = if late {
+                    CheckState::Ignored
+                } else {
+                    CheckState::Waiting
+                };
+                conditions.extend(open.iter().map(|text| self.check_of(state, text.clone())));
+                if open.is_empty() && self.wants().owners {
+                    let text = "the clients of every group own the queues".into();
+                    conditions.push(self.check_of(CheckState::Met, text));
                 }
-                if !waiting.is_empty() {
-                    return Some(Next::Wait(waiting, pause));
+                if let Some(next) = self.wait_for(conditions) {
+                    return Some(next);
                 }
-                let open = unowned(seen);
-                if !open.is_empty() && self.wants().owners {
+                if !open.is_empty() && shown {
                     self.notes.push(format!(
                         "after {}s not every client has said that it owns the queues: {}",
                         waited.as_secs(),
@@ -413,9 +490,9 @@ impl Machine {
                 next
             }
             Step::Writers => {
-                let waiting = self.routes_differ(seen);
-                if !waiting.is_empty() {
-                    return Some(Next::Wait(waiting, pause));
+                let conditions = self.routes(seen);
+                if let Some(next) = self.wait_for(conditions) {
+                    return Some(next);
                 }
                 self.note_silent(seen);
                 let step = if self.settings.phase == Phase::Write {
@@ -453,9 +530,9 @@ impl Machine {
                 next
             }
             Step::Settle => {
-                let waiting = self.routes_differ(seen);
-                if !waiting.is_empty() {
-                    return Some(Next::Wait(waiting, pause));
+                let conditions = self.routes(seen);
+                if let Some(next) = self.wait_for(conditions) {
+                    return Some(next);
                 }
                 self.note_silent(seen);
                 let step = if self.plan.grows() {
@@ -483,109 +560,6 @@ impl Machine {
         }
     }
 
-    /// What keeps the queues from losing their readers; `None` when nothing does.
-    fn drain(&mut self, drained: &Drained, now: i64) -> Option<Next> {
-        let mut waiting: Vec<String> = drained.unknown.clone();
-        let waited = self.since_entry(now);
-        if waited < self.settings.producer_wait {
-            let left = self.settings.producer_wait - waited;
-            waiting.push(format!(
-                "{}s more for producers to see the new number",
-                left.as_secs() + 1
-            ));
-        }
-        let since = match &self.memory.ends {
-            // A message that waits elsewhere is on its way: nothing stands still before it came.
-            Some((ends, since)) if *ends == drained.ends && drained.pending.is_empty() => *since,
-            _ => now,
-        };
-        let moved = self
-            .memory
-            .ends
-            .as_ref()
-            .is_some_and(|(ends, _)| *ends != drained.ends);
-        self.memory.ends = Some((drained.ends.clone(), since));
-        let still_for = now.saturating_sub(since);
-        if still_for < ms(self.settings.still) {
-            let mut line = format!(
-                "the queues have stood still for {} of {}s",
-                still_for / 1000,
-                self.settings.still.as_secs()
-            );
-            if moved && self.memory.nothing_waited && waited >= self.settings.producer_wait {
-                let names: Vec<&str> = drained.producers.iter().map(String::as_str).collect();
-                line.push_str(&format!(
-                    "; somebody still writes to them, producers: {}",
-                    names.join(", ")
-                ));
-            }
-            waiting.push(line);
-        }
-        self.memory.nothing_waited = drained.pending.is_empty();
-        let (mut behind, mut stalled, mut pops) = (Vec::new(), Vec::new(), false);
-        for (name, group) in &drained.groups {
-            if self.settings.ignored.contains(name) {
-                continue;
-            }
-            pops |= group.pops;
-            if group.lag == 0 && group.inflight == 0 {
-                self.memory.positions.remove(name);
-                continue;
-            }
-            behind.push(format!(
-                "{name} ({}) has {} unread and {} in flight",
-                group.kind.name(),
-                group.lag,
-                group.inflight
-            ));
-            let at = self
-                .memory
-                .positions
-                .entry(name.clone())
-                .or_insert((group.position, now));
-            if at.0 != group.position {
-                *at = (group.position, now);
-            }
-            if now.saturating_sub(at.1) >= ms(self.settings.stall) {
-                let clients: Vec<&str> = group.clients.iter().map(String::as_str).collect();
-                stalled.push(format!(
-                    "{name} has {} unread and has not moved for {}s; clients: {}",
-                    group.lag,
-                    now.saturating_sub(at.1) / 1000,
-                    if clients.is_empty() {
-                        "none".into()
-                    } else {
-                        clients.join(", ")
-                    }
-                ));
-            }
-        }
-        self.memory
-            .positions
-            .retain(|name, _| drained.groups.contains_key(name));
-        if !stalled.is_empty() {
-            return Some(Next::End(End::Stalled(stalled)));
-        }
-        if behind.is_empty() {
-            let since = *self.memory.read_since.get_or_insert(now);
-            let read_for = now.saturating_sub(since);
-            if pops && read_for < ms(self.settings.pop_wait) {
-                waiting.push(format!(
-                    "pop clients may hold messages: read for {} of {}s",
-                    read_for / 1000,
-                    self.settings.pop_wait.as_secs()
-                ));
-            }
-        } else {
-            self.memory.read_since = None;
-            waiting.extend(behind);
-        }
-        if !drained.pending.is_empty() {
-            waiting.push(format!("{} will land in them", drained.pending));
-        }
-        (!waiting.is_empty()).then_some(Next::Wait(waiting, self.settings.pause))
-    }
-
     /// Messages in every new queue are good to see, and no condition.
     fn traffic(&mut self, seen: &Observation) -> Option<Next> {
         let now = seen.now_ms;
@@ -604,13 +578,24 @@ impl Machine {
             .map(|((broker, queue), _)| format!("{broker}/{queue}"))
             .collect();
         let busy = seen.ends.keys().any(grew);
+        let waits = self.since_entry(now) < self.settings.verify_wait;
+        let check = match (empty.is_empty(), waits) {
+            (true, _) => self.check_of(CheckState::Met, "messages in every new queue".into()),
+            (false, waits) => self.check_of(
+                if waits {
+                    CheckState::Waiting
+                } else {
+                    CheckState::Ignored
+                },
+                format!("messages in new queues: none yet in {}", empty.join(", ")),
+            ),
+        };
+        if let Some(next) = self.wait_for(vec![check]) {
+            return Some(next);
+        }
         if empty.is_empty() {
             self.enter(Step::Done, now);
             return None;
-        }
-        if self.since_entry(now) < self.settings.verify_wait {
-            let line = format!("messages in new queues: none yet in {}", empty.join(", "));
-            return Some(Next::Wait(vec![line], self.settings.pause));
         }
         self.notes.push(if busy {
             format!("producers write, but not yet to {}", empty.join(", "))
@@ -638,11 +623,15 @@ fn unowned(seen: &Observation) -> Vec<String> {
         .collect()
 }
 
-/// Groups that cannot be waited for: they need `ignored`.
-pub fn unwaitable(groups: &BTreeMap<String, super::DrainedGroup>, ignored: &BTreeSet<String>) -> Vec<String> {
-    groups
-        .iter()
-        .filter(|(name, group)| group.kind != GroupKind::Clustering && !ignored.contains(*name))
-        .map(|(name, group)| format!("{name} ({})", group.kind.name()))
-        .collect()
+/// `read 16 write 8 on a, b; read 8 write 8 on c`.
+fn by_numbers<'a>(numbers: impl IntoIterator<Item = (&'a String, Queues)>) -> String {
+    let mut parts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, queues) in numbers {
+        parts.entry(queues.to_string()).or_default().push(name);
+    }
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(queues, names)| format!("{queues} on {}", names.join(", ")))
+        .collect();
+    parts.join("; ")
 }

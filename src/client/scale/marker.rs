@@ -14,6 +14,12 @@ pub fn key(topic: &str) -> String {
     format!("scale.{topic}")
 }
 
+/// The token in a mark's text.
+fn token_of(text: &str) -> Option<String> {
+    let mark: serde_json::Value = serde_json::from_str(text).ok()?;
+    mark["token"].as_str().map(str::to_owned)
+}
+
 impl Client {
     /// What each name server that answers has for a topic.
     pub async fn scale_marks(&self, topic: &str) -> Vec<(String, Result<Option<String>, Error>)> {
@@ -32,6 +38,15 @@ impl Client {
                 };
                 (addr, mark)
             })
+            .collect()
+    }
+
+    /// Marks of others, by name server: those without this token. A name server that does not answer has none.
+    pub async fn foreign_scale_marks(&self, topic: &str, token: &str) -> Vec<(String, String)> {
+        let marks = self.scale_marks(topic).await.into_iter();
+        marks
+            .filter_map(|(addr, mark)| Some((addr, mark.ok()??)))
+            .filter(|(_, text)| token_of(text).as_deref() != Some(token))
             .collect()
     }
 

@@ -8,165 +8,32 @@
 //!
 //! Growing ends after `set write`, shrinking begins there. Draining waits until the queues that lose their readers
 //! stand still, every group has read them, and nothing delayed, timed or half committed can land in them any more.
+//!
+//! [`Client::scale_find`](crate::client::Client::scale_find) reads the topic, [`Wish::plan`] makes the plan,
+//! [`Observer::survey`](observe::Observer::survey) tells what it has to reckon with before anything is changed.
 //! [`Machine`] decides, from what was seen, what to do next; it knows no clock and no network. [`run`](run::run) sees
-//! and does.
+//! and does. [`Machine::checks`] is the list of steps and conditions for whoever shows it, [`kept`] the plan file that
+//! an interrupted way is gone on from.
 
+mod checks;
+mod draining;
+pub mod kept;
 pub mod machine;
 pub mod marker;
 pub mod observe;
 pub mod pending;
+mod plan;
 pub mod run;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use checks::{Check, CheckState};
 pub use machine::{End, Machine, Next, Step};
-
-/// Queue numbers of a topic on one broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queues {
-    /// Queues that consumers read.
-    pub read: i32,
-    /// Queues that producers write.
-    pub write: i32,
-}
-
-impl std::fmt::Display for Queues {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "read {} write {}", self.read, self.write)
-    }
-}
-
-/// One broker's part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnBroker {
-    /// Numbers at the begin.
-    pub before: Queues,
-    /// Numbers wanted.
-    pub target: Queues,
-}
-
-impl OnBroker {
-    /// Queues read meanwhile: all that were or will be written or read.
-    pub fn widest(&self) -> i32 {
-        self.before.read.max(self.before.write).max(self.target.read)
-    }
-
-    /// Queues that lose their readers at the end.
-    pub fn drained(&self) -> Range<i32> {
-        self.target.read..self.widest()
-    }
-
-    /// Queues that producers get in addition.
-    pub fn grown(&self) -> Range<i32> {
-        self.before.write..self.target.write.max(self.before.write)
-    }
-
-    /// True when nothing has to be done.
-    pub fn is_still(&self) -> bool {
-        self.before == self.target
-    }
-}
-
-/// What shall become of a topic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Topic name.
-    pub topic: String,
-    /// By broker name.
-    pub brokers: BTreeMap<String, OnBroker>,
-}
-
-impl Plan {
-    /// True when some queues lose their readers.
-    pub fn shrinks(&self) -> bool {
-        self.brokers.values().any(|b| !b.drained().is_empty())
-    }
-
-    /// True when producers get queues in addition.
-    pub fn grows(&self) -> bool {
-        self.brokers.values().any(|b| !b.grown().is_empty())
-    }
-
-    /// The way back from wherever this plan stands.
-    #[must_use]
-    pub fn reversed(&self) -> Self {
-        let turn = |on: &OnBroker| OnBroker {
-            // Queues up to the widest may be in use.
-            before: Queues {
-                read: on.widest(),
-                write: on.target.write.max(on.before.write),
-            },
-            target: on.before,
-        };
-        Self {
-            topic: self.topic.clone(),
-            brokers: self.brokers.iter().map(|(n, on)| (n.clone(), turn(on))).collect(),
-        }
-    }
-}
-
-/// Which half of the way is gone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// All of it.
-    #[default]
-    All,
-    /// Only the number of write queues is changed.
-    Write,
-    /// Only the number of read queues is changed.
-    Read,
-}
-
-/// How long to wait for what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
-    /// Which half of the way.
-    pub phase: Phase,
-    /// Longest wait for clients to own raised queues.
-    pub rebalance_wait: Duration,
-    /// Time for producers to see a smaller number.
-    pub producer_wait: Duration,
-    /// How long the drained queues must stand still.
-    pub still: Duration,
-    /// How long the backlog must have been gone where pop clients may hold messages.
-    pub pop_wait: Duration,
-    /// Longest wait for messages in new queues.
-    pub verify_wait: Duration,
-    /// End of all waiting.
-    pub deadline: Duration,
-    /// A group that has a backlog and does not move for so long ends the wait.
-    pub stall: Duration,
-    /// Pause between two looks.
-    pub pause: Duration,
-    /// Groups that are not waited for.
-    pub ignored: BTreeSet<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            phase: Phase::All,
-            // Java's clients fetch routes every 30 s and rebalance every 20 s.
-            rebalance_wait: Duration::from_secs(60),
-            producer_wait: Duration::from_secs(60),
-            still: Duration::from_secs(30),
-            // Default invisible time of Java's pop clients.
-            pop_wait: Duration::from_secs(60),
-            verify_wait: Duration::from_secs(30),
-            deadline: Duration::from_secs(3600),
-            stall: Duration::from_secs(300),
-            pause: Duration::from_secs(2),
-            ignored: BTreeSet::new(),
-        }
-    }
-}
+pub use plan::{Found, OnBroker, Plan, Queues, Refused, Wish, unwaitable};
+pub use settings::{Overrides, Phase, Settings};
 
 /// Ends of queues by broker name and number.
 pub type Ends = BTreeMap<(String, i32), i64>;

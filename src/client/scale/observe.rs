@@ -89,8 +89,12 @@ impl Observer {
         seen
     }
 
-    /// The topic's numbers on each broker.
-    async fn numbers(&self, client: &Client, deadline: Deadline) -> BTreeMap<String, Result<Queues, String>> {
+    /// The topic's numbers on each broker of the plan, or why they are unknown.
+    pub async fn numbers(
+        &self,
+        client: &Client,
+        deadline: Deadline,
+    ) -> BTreeMap<String, Result<Queues, String>> {
         let topic = self.plan.topic.as_str();
         let answers = client
             .each(self.brokers.values().cloned().collect(), |broker| async move {

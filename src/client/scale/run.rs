@@ -29,11 +29,13 @@ pub enum Ran {
 }
 
 /// Goes on until the machine ends or `stop` is ready. A write that has begun is finished first: every state in
-/// between is one in which all written queues are read.
+/// between is one in which all written queues are read. `token` is that of the caller's mark: a mark of somebody else
+/// ends the way before the next write.
 pub async fn run<E>(
     client: &Client,
     machine: &mut Machine,
     observer: &mut Observer,
+    token: &str,
     stop: impl Future<Output = ()>,
     mut tell: impl FnMut(&Machine, Event<'_>) -> Result<(), E>,
 ) -> Result<Ran, E> {
@@ -41,7 +43,7 @@ pub async fn run<E>(
     loop {
         let seen = tokio::select! {
             biased;
-            () = &mut stop => return Ok(Ran::Stopped),
+            () = &mut stop => return Ok(stopped(client, machine, observer).await),
             seen = observer.look(client, machine) => seen,
         };
         match machine.next(&seen) {
@@ -50,6 +52,14 @@ pub async fn run<E>(
                 return Ok(Ran::End(end));
             }
             Next::Write(writes) => {
+                let others = client.foreign_scale_marks(&machine.plan().topic, token).await;
+                if !others.is_empty() {
+                    tell(machine, Event::Moved)?;
+                    let lines = others.into_iter().map(|(server, text)| {
+                        format!("name server {server} says that somebody else scales the topic: {text}")
+                    });
+                    return Ok(Ran::End(End::Changed(lines.collect())));
+                }
                 // What is about to be is kept first: a run that dies here is gone on with.
                 tell(machine, Event::Moved)?;
                 tell(machine, Event::Writing(&writes))?;
@@ -69,12 +79,19 @@ pub async fn run<E>(
                 }
                 tokio::select! {
                     biased;
-                    () = &mut stop => return Ok(Ran::Stopped),
+                    () = &mut stop => return Ok(stopped(client, machine, observer).await),
                     () = tokio::time::sleep(pause) => {}
                 }
             }
         }
     }
+}
+
+/// What was written since the last look shows in the state that is told.
+async fn stopped(client: &Client, machine: &mut Machine, observer: &Observer) -> Ran {
+    let numbers = observer.numbers(client, client.deadline()).await;
+    machine.note_numbers(&numbers);
+    Ran::Stopped
 }
 
 /// Changes the two numbers on a broker and nothing else.

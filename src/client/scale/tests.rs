@@ -273,7 +273,7 @@ proptest! {
             }
             model.tick(true);
         }
-        let back = machine.plan().reversed();
+        let back = machine.plan().reversed(&model.numbers);
         travel(&mut model, &back, 0)?;
         for (name, on) in &plan.brokers {
             prop_assert_eq!(model.numbers[name], on.before);
@@ -343,6 +343,56 @@ fn a_group_that_does_not_move_ends_the_wait_with_its_name() {
         machine.state(),
         "read 16 write 8 on b; every written queue is read, nothing lost"
     );
+}
+
+#[test]
+fn before_the_first_look_the_state_claims_nothing() {
+    let (model, plan) = shrink();
+    let mut machine = Machine::new(plan.clone(), settings(), model.now);
+    assert_eq!(
+        machine.state(),
+        "not looked at; the plan began at read 16 write 16 on b; what b has now is not known"
+    );
+    let write = Queues { read: 16, write: 8 };
+    machine.note_numbers(&[("b".to_owned(), Ok(write))].into());
+    assert_eq!(
+        machine.state(),
+        "read 16 write 8 on b; every written queue is read, nothing lost"
+    );
+    machine.note_numbers(&[("b".to_owned(), Err("refused".to_owned()))].into());
+    assert!(machine.state().ends_with("; what b has now is not known"));
+}
+
+#[test]
+fn the_list_shows_every_step_and_what_the_present_one_waits_for() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    model.ends.insert(("b".into(), 12), 5);
+    machine.next(&model.look(&plan));
+    let list = machine.checks();
+    let steps: Vec<(CheckState, &str)> = list
+        .iter()
+        .filter(|check| check.is_step)
+        .map(|check| (check.state, check.text.as_str()))
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            (CheckState::Met, "write 16 → 8 on b"),
+            (CheckState::Met, "name servers show it"),
+            (CheckState::Waiting, "drain queues 8-15"),
+            (CheckState::Later, "read 16 → 8 on b"),
+            (CheckState::Later, "name servers show it"),
+        ]
+    );
+    let of_drain = |state: CheckState| -> Vec<&str> {
+        list.iter()
+            .filter(|c| !c.is_step && c.step == Step::Drain && c.state == state)
+            .map(|c| c.text.as_str())
+            .collect()
+    };
+    assert!(of_drain(CheckState::Waiting).contains(&"G (online) has 5 unread and 0 in flight"));
+    assert!(of_drain(CheckState::Met).contains(&"no delayed, timed or half message will land in them"));
 }
 
 #[test]

@@ -110,13 +110,41 @@ async fn a_shrink_stops_safely_and_goes_on_or_back() {
     assert_eq!(marked.code, 9, "{marked:?}");
     assert!(marked.stderr.contains("is being scaled"), "{marked:?}");
 
-    let resumed = rmq
-        .line(&format!("topic scale T --resume --yes {QUICK} --deadline 2s"))
-        .await;
+    // A process that goes this way holds a lock.
+    let plan_file = rmq.state().join("scale").join("DefaultCluster-T.json");
+    let lock = std::fs::File::options()
+        .write(true)
+        .open(plan_file.with_file_name("DefaultCluster-T.json.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let second = rmq.line("topic scale T --resume --yes").await;
+    assert_eq!(second.code, 9, "{second:?}");
+    assert!(second.stderr.contains("another rmq is scaling"), "{second:?}");
+    drop(lock);
+
+    // The waits of the first run go on where none are named.
+    let resumed = rmq.line("topic scale T --resume --yes --deadline 2s").await;
     assert_eq!(resumed.code, 8, "{resumed:?}");
     assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
-    let back = done(&rmq, &format!("topic scale T --undo --yes {QUICK}")).await;
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&plan_file).unwrap()).unwrap();
+    let waits = &kept["machine"]["settings"];
+    for (wait, secs) in [
+        ("producer_wait", 1),
+        ("still", 1),
+        ("deadline", 2),
+        ("stall", 300),
+    ] {
+        assert_eq!(waits[wait]["secs"], secs, "{waits}");
+    }
+    let back = done(&rmq, "topic scale T --undo --yes").await;
     assert_eq!(numbers(&rmq, "T").await, [(4, 4)], "{back:?}");
+    // The state before --undo, not the widest numbers.
+    let again = back.stdout.lines().last().unwrap();
+    assert!(
+        again.starts_with("undo: rmq topic scale T --read-to 4 --write-to 2 "),
+        "{again}"
+    );
     let nothing = rmq.line("topic scale T --resume --yes").await;
     assert_eq!(nothing.code, 9, "{nothing:?}");
     // Nothing keeps anybody away any more.

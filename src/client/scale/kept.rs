@@ -1,0 +1,201 @@
+//! The plan file: what an interrupted way is gone on from, and the lock that keeps a second run off it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Machine;
+use crate::replace::{self, beside};
+
+/// The file's `api`.
+const API: &str = "rmq/v1";
+
+/// What the file says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kept {
+    /// Version of the form.
+    api: String,
+    /// Cluster of the topic.
+    pub cluster: String,
+    /// The same as in the mark at the name servers.
+    pub token: String,
+    /// When the way began, RFC 3339.
+    pub begun: String,
+    /// The way is one back to earlier numbers.
+    #[serde(default)]
+    pub undoing: bool,
+    /// Plan, settings and step.
+    pub machine: Machine,
+}
+
+impl Kept {
+    /// What is kept of a way.
+    pub fn new(cluster: String, token: String, begun: String, undoing: bool, machine: Machine) -> Self {
+        Self {
+            api: API.into(),
+            cluster,
+            token,
+            begun,
+            undoing,
+            machine,
+        }
+    }
+}
+
+/// Why a plan file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// Another process goes this way right now.
+    #[error("another rmq is scaling this topic right now ({} is locked)", .0.display())]
+    Locked(PathBuf),
+    /// It is there and cannot be understood.
+    #[error("{} cannot be read: {why}", path.display())]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// It cannot be written or locked.
+    #[error("cannot use {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// It cannot be put in its place.
+    #[error(transparent)]
+    Replace(#[from] replace::Error),
+}
+
+/// The plan file of one topic. While it is held no other process goes that way.
+#[derive(Debug)]
+pub struct PlanFile {
+    path: PathBuf,
+    /// Locked until it is closed.
+    _lock: File,
+}
+
+impl PlanFile {
+    /// Where the plan file of a topic is, under a state directory.
+    pub fn path_in(state_dir: &Path, cluster: &str, topic: &str) -> PathBuf {
+        let plain = |text: &str| text.replace(['/', '%'], "_");
+        let name = format!("{}-{}.json", plain(cluster), plain(topic));
+        state_dir.join("scale").join(name)
+    }
+
+    /// What is kept of a topic's way, without a lock: for a look.
+    pub fn peek(path: &Path) -> Result<Option<Kept>, KeptError> {
+        let bad = |why: String| KeptError::Bad {
+            path: path.to_owned(),
+            why,
+        };
+        match std::fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(|e| bad(e.to_string())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(bad(e.to_string())),
+        }
+    }
+
+    /// Takes the file for this process, whether it is there yet or not; what it says. The lock is a file beside it,
+    /// which stays: who deletes a locked file lets a second process lock another one of its name.
+    pub fn open(path: PathBuf) -> Result<(Self, Option<Kept>), KeptError> {
+        if let Some(dir) = path.parent() {
+            replace::create_dir(dir)?;
+        }
+        let lock_path = beside(&path, ".lock");
+        let io = |source| KeptError::Io {
+            path: lock_path.clone(),
+            source,
+        };
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(KeptError::Locked(lock_path)),
+            Err(TryLockError::Error(e)) => return Err(io(e)),
+        }
+        let kept = Self::peek(&path)?;
+        Ok((Self { path, _lock: lock }, kept))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts this in its place.
+    pub fn write(&self, kept: &Kept) -> Result<(), KeptError> {
+        let text = serde_json::to_vec_pretty(kept).map_err(|e| KeptError::Bad {
+            path: self.path.clone(),
+            why: e.to_string(),
+        })?;
+        Ok(replace::replace(&self.path, &text)?)
+    }
+
+    /// The way has ended: nothing is kept of it.
+    pub fn remove(&self) -> Result<(), KeptError> {
+        for path in [beside(&self.path, ".bak"), self.path.clone()] {
+            match std::fs::remove_file(&path) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(KeptError::Io { path, source });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::scale::{Plan, Settings, Step};
+
+    fn kept() -> Kept {
+        let plan = Plan {
+            topic: "T".into(),
+            brokers: std::collections::BTreeMap::new(),
+        };
+        let machine = Machine::new(plan, Settings::default(), 5);
+        Kept::new("c".into(), "1-2".into(), "then".into(), false, machine)
+    }
+
+    #[test]
+    fn a_plan_file_has_one_holder_and_says_what_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = PlanFile::path_in(dir.path(), "c", "%RETRY%x/y");
+        assert_eq!(path.file_name().unwrap(), "c-_RETRY_x_y.json");
+        let (file, nothing) = PlanFile::open(path.clone()).unwrap();
+        assert!(nothing.is_none());
+        assert!(matches!(PlanFile::open(path.clone()), Err(KeptError::Locked(_))));
+        file.write(&kept()).unwrap();
+        file.write(&kept()).unwrap();
+        assert_eq!(PlanFile::peek(&path).unwrap().unwrap().token, "1-2");
+        drop(file);
+        let (file, again) = PlanFile::open(path.clone()).unwrap();
+        let again = again.unwrap();
+        assert_eq!((again.undoing, again.machine.step()), (false, Step::RaiseRead));
+        file.remove().unwrap();
+        assert!(PlanFile::peek(&path).unwrap().is_none());
+        drop(file);
+        assert!(PlanFile::open(path).unwrap().1.is_none());
+    }
+
+    #[test]
+    fn a_damaged_plan_file_is_told_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.json");
+        std::fs::write(&path, "{").unwrap();
+        assert!(matches!(PlanFile::open(path.clone()), Err(KeptError::Bad { .. })));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{");
+    }
+}
