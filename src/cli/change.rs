@@ -66,7 +66,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn text(&self) -> String {
+    /// For the result's column.
+    pub fn text(&self) -> String {
         match self {
             Self::Done => "ok".into(),
             Self::Planned => "planned".into(),
@@ -106,22 +107,26 @@ pub fn want_name(session: &Session, plan: &Plan) -> Result<(), Failure> {
     .hint(format!("--yes={}", plan.object)))
 }
 
+/// The class that counts: one higher in a protected context.
+pub fn effective_class(session: &Session, plan: &Plan) -> Class {
+    match plan.class {
+        class if !session.protected => class,
+        Class::A => Class::B,
+        Class::B | Class::C => Class::C,
+    }
+}
+
 /// Prints the plan on stderr and asks. `Ok` means yes.
 pub fn ask(session: &Session, plan: &Plan) -> Result<(), Failure> {
-    let class = if session.protected && plan.class < Class::C {
-        if plan.class == Class::A {
-            Class::B
-        } else {
-            Class::C
-        }
-    } else {
-        plan.class
-    };
+    let class = effective_class(session, plan);
     if session.read_only {
         return Err(Failure::new(
             exit::PRECONDITION,
             format!("{} was not done: the context is read only", plan.action),
         ));
+    }
+    if let Some(desk) = session.desk() {
+        return desk.confirm(plan, class);
     }
     // A plan for servers outside of any cluster has its object for a word.
     let cluster = if plan.cluster.is_empty() {
@@ -356,6 +361,10 @@ pub async fn each<T, F: Future<Output = Vec<Outcome>>>(
 /// Everything is as wanted: a sentence for a person, no rows for a program.
 pub fn nothing(session: &Session) -> Result<(), Failure> {
     session.note("nothing to change");
+    if let Some(desk) = session.desk() {
+        desk.nothing();
+        return Ok(());
+    }
     if session.is_table() {
         return Ok(());
     }
@@ -421,10 +430,11 @@ pub fn report(
     if !planned {
         journal(session, plan, &outcomes, undo.as_deref());
     }
-    session.printer.print(listing)?;
-    if let Some(undo) = undo.filter(|_| session.is_table()) {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "undo: {undo}")?;
+    if let Some(desk) = session.desk() {
+        desk.report(plan, effective_class(session, plan), &outcomes, undo);
+    } else {
+        session.printer.print(listing)?;
+        print_undo(session, undo)?;
     }
     let (good, verb, rest) = if planned {
         (outcomes.len() - failed, "is planned", "cannot be done")
@@ -445,6 +455,14 @@ pub fn report(
             ..failure
         }),
     }
+}
+
+fn print_undo(session: &Session, undo: Option<String>) -> Result<(), Failure> {
+    if let Some(undo) = undo.filter(|_| session.is_table()) {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "undo: {undo}")?;
+    }
+    Ok(())
 }
 
 /// Appends one line to the change journal. A journal that cannot be written is a warning: the change is done.
@@ -472,7 +490,7 @@ pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Optio
         "context": session.context,
         "name_servers": session.name_servers,
         "cluster": plan.cluster,
-        "command": masked(std::env::args()),
+        "command": masked(session.words()),
         "action": plan.action,
         "steps": steps,
         "undo": undo,
@@ -494,7 +512,7 @@ pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Optio
 }
 
 /// A command line as it may be kept: without the values of secret keys, be they KEY=VALUE or mqadmin's `-k KEY -v VALUE`.
-fn masked(words: impl Iterator<Item = String>) -> Vec<String> {
+fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     let (mut flag, mut of_secret) = (String::new(), false);
     for word in words {

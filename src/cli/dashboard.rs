@@ -1,10 +1,12 @@
 //! `rmq tui`: the live dashboard over the same client as every command.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::desk::DeskOperator;
 use super::exit::Failure;
 use super::session::{Global, Session};
 use super::time;
@@ -39,12 +41,10 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 fn screen(text: &str) -> Result<Screen, String> {
-    match text {
-        "overview" | "1" => Ok(Screen::Overview),
-        "heartbeats" | "beats" | "2" => Ok(Screen::Heartbeats),
-        "brokers" | "3" => Ok(Screen::Brokers),
-        _ => Err("there are overview, heartbeats and brokers".into()),
-    }
+    Screen::from_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Screen::tabs().map(|(screen, _)| screen.name()).collect();
+        format!("the screens are {}", names.join(", "))
+    })
 }
 
 /// Limit of one dial: a console that waits longer shows nothing new meanwhile.
@@ -60,19 +60,22 @@ pub fn run(global: &Global, args: TuiArgs) -> Result<(), Failure> {
     }
     let session = Session::adjusted(global, |options| {
         options.connect_timeout = CONNECT;
-        // No screen has an action that changes anything, and no defect of a screen may become one.
+        // What is looked at changes nothing, and no defect of a screen may: changes go through the commands' own
+        // sessions.
         options.read_only = true;
         // Lines about requests would land on the screen.
         options.observer = None;
     })?;
+    let read_only = args.read_only || session.read_only || global.dry_run;
     let options = tui::Options {
         interval: args.interval,
-        read_only: args.read_only || session.read_only,
+        read_only,
         no_color: global.no_color,
         ascii: args.ascii,
         utc: global.utc,
         screen: args.screen,
         context: session.context.clone().unwrap_or_default(),
+        operator: Some(Arc::new(DeskOperator::new(global, read_only))),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

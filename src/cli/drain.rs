@@ -351,11 +351,7 @@ async fn wait(
         ignored: args.ignore_group.iter().cloned().collect(),
     };
     let mut drain = Drain::new(settings, time::now_ms());
-    let stop = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
+    let stop = session.stopped();
     tokio::pin!(stop);
     let mut told: Option<tokio::time::Instant> = None;
     loop {
@@ -448,7 +444,7 @@ fn tell_safe(
         "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0{offline}, {slave}",
         broker.id.name, broker.addr, calm.quiet_s, survey.queues
     );
-    if session.is_table() {
+    if session.is_table() && session.desk().is_none() {
         writeln!(std::io::stdout().lock(), "{line}")?;
     } else {
         session.talk(&line);
@@ -458,7 +454,7 @@ fn tell_safe(
 
 /// Ctrl-C: the broker is closed to producers, which a person may want to take back at once.
 async fn stopped(session: &Session, broker: &BrokerAt, kept: &Kept, undo: &str) -> Result<(), Failure> {
-    let ask = std::io::stdin().is_terminal();
+    let ask = session.desk().is_none() && std::io::stdin().is_terminal();
     let restore = ask && {
         let mut err = std::io::stderr().lock();
         write!(err, "\nRestore write permission? [Y/n] ")?;

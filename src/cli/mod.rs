@@ -22,6 +22,7 @@ mod container;
 mod context;
 mod controller;
 mod dashboard;
+mod desk;
 mod diff;
 mod dlq;
 mod docs;
@@ -313,7 +314,7 @@ fn tell(failure: &Failure, format: Option<Format>) {
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Standalone(args) => serve::standalone(&args).map_err(|e| serve::failure(&e)),
+        Command::Standalone(args) => serve::standalone(&global, &args).map_err(|e| serve::failure(&e)),
         Command::Namesrv(NamesrvCommand::Start(args)) => {
             serve::namesrv_start(&args).map_err(|e| serve::failure(&e))
         }

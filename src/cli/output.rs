@@ -4,11 +4,13 @@
 //! follow from them. Data goes to stdout and nothing else does.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::{Map, Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::desk::Desk;
 use super::exit::Failure;
 use super::time::{self, Zone};
 
@@ -415,6 +417,8 @@ pub struct Printer {
     pub zone: Zone,
     /// Name of the context, for JSON.
     pub context: Option<String>,
+    /// Where listings go instead of stdout.
+    pub desk: Option<Arc<Desk>>,
 }
 
 /// Rows as metrics; what has none is asked for in another form.
@@ -453,6 +457,7 @@ impl Printer {
             width: None,
             zone: Zone::new(true),
             context: None,
+            desk: self.desk.clone(),
         }
     }
 
@@ -619,6 +624,9 @@ impl Printer {
 
     /// Prints a listing on stdout.
     pub fn print(&self, listing: Listing) -> Result<(), Failure> {
+        if let Some(desk) = &self.desk {
+            return desk.show(self, listing);
+        }
         let mut out = io::BufWriter::new(io::stdout().lock());
         self.write(listing, &mut out)?;
         out.flush()?;
@@ -627,6 +635,12 @@ impl Printer {
 
     /// Prints one object on stdout.
     pub fn print_detail(&self, detail: Detail) -> Result<(), Failure> {
+        if let Some(desk) = &self.desk {
+            let mut text = Vec::new();
+            self.write_detail(detail, &mut text)?;
+            desk.say(&String::from_utf8_lossy(&text));
+            return Ok(());
+        }
         let mut out = io::BufWriter::new(io::stdout().lock());
         self.write_detail(detail, &mut out)?;
         out.flush()?;
@@ -675,7 +689,7 @@ impl Printer {
     }
 
     /// A cell for a person.
-    fn shown(&self, cell: &Cell) -> String {
+    pub(super) fn shown(&self, cell: &Cell) -> String {
         match cell {
             Cell::Int(v) if self.human => human(*v),
             cell => cell.text(&self.zone),
@@ -840,6 +854,7 @@ mod tests {
             width: None,
             zone: Zone::new(true),
             context: None,
+            desk: None,
         }
     }
 

@@ -34,8 +34,9 @@ impl Progress {
             done: 0,
             started: now,
             told: now,
-            terminal: std::io::stderr().is_terminal(),
-            quiet: session.is_quiet(),
+            terminal: session.desk().is_none() && std::io::stderr().is_terminal(),
+            // The dashboard has lines of progress of its own.
+            quiet: session.is_quiet() || session.desk().is_some(),
             drawn: false,
         }
     }

@@ -488,18 +488,12 @@ async fn travel(
 ) -> Result<Ran, Failure> {
     let mut told: Option<(Step, tokio::time::Instant)> = None;
     let mut kept = None;
-    let stop = async {
-        // Without a signal handler the way is not stoppable, and goes on.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
     go(
         &session.client,
         machine,
         observer,
         token,
-        stop,
+        session.stopped(),
         |machine, event| -> Result<(), Failure> {
             let step = machine.step();
             match event {

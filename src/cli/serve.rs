@@ -10,7 +10,9 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
+use super::desk::DeskOperator;
 use super::exit::{self, Failure};
+use super::session::Global;
 use crate::broker::{self, Broker, Settings};
 use crate::config_file::{self, ConfigFile};
 use crate::namesrv::{NameServer, NamesrvConfig};
@@ -125,7 +127,7 @@ pub fn broker_start(args: &BrokerStartArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As [`namesrv_start`] and [`broker_start`].
-pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
+pub fn standalone(global: &Global, args: &StandaloneArgs) -> anyhow::Result<()> {
     let store = args.store.clone().map_or_else(|| data_dir("store"), Ok)?;
     let listen = args.listen.to_string();
     let mut base = Settings::default();
@@ -167,7 +169,7 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
             None
         };
         let left = if args.tui {
-            dashboard(address, stop).await
+            dashboard(global, address, stop).await
         } else {
             stop.await;
             Ok(())
@@ -182,7 +184,9 @@ pub fn standalone(args: &StandaloneArgs) -> anyhow::Result<()> {
 }
 
 /// Shows the dashboard until it is left or `stop` resolves.
-async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+async fn dashboard(global: &Global, namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let mut global = global.clone();
+    global.namesrv = Some(namesrv.clone());
     let options = client::Options {
         name_servers: vec![namesrv],
         connect_timeout: Duration::from_secs(1),
@@ -191,6 +195,8 @@ async fn dashboard(namesrv: String, stop: impl Future<Output = ()>) -> anyhow::R
     };
     let console = tui::Options {
         context: "standalone".into(),
+        read_only: global.dry_run,
+        operator: Some(Arc::new(DeskOperator::new(&global, false))),
         ..tui::Options::default()
     };
     tokio::select! {

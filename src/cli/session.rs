@@ -2,11 +2,13 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum as _};
 
 use super::context::{self, Config, Context};
+use super::desk::Desk;
 use super::exit::Failure;
 use super::output::{Filter, Format, Printer, SortBy};
 use super::time::{self, Zone};
@@ -133,6 +135,9 @@ pub struct Global {
     /// The command stands for a line of mqadmin.
     #[arg(skip)]
     pub bridged: bool,
+    /// Where the command says and shows everything, when that is not the terminal.
+    #[arg(skip)]
+    pub desk: Option<Arc<Desk>>,
 }
 
 /// One run of a command.
@@ -169,7 +174,7 @@ pub struct Session {
     place: Vec<String>,
     quiet: bool,
     /// The admin client.
-    pub client: std::sync::Arc<Client>,
+    pub client: Arc<Client>,
 }
 
 impl Session {
@@ -249,6 +254,7 @@ impl Session {
                 width,
                 zone: Zone::new(global.utc),
                 context: name.clone(),
+                desk: global.desk.clone(),
             },
             context: name.clone(),
             name_servers,
@@ -265,7 +271,7 @@ impl Session {
             prefer_slave: global.prefer_slave,
             place: place(global),
             quiet: global.quiet,
-            client: std::sync::Arc::new(client),
+            client: Arc::new(client),
         };
         for key in config.unknown_keys(name.as_deref()) {
             session.warn(&format!(
@@ -319,6 +325,9 @@ impl Session {
 
     /// Text on stderr.
     pub fn talk(&self, text: &str) {
+        if let Some(desk) = self.desk() {
+            return desk.say(text);
+        }
         // A closed stderr leaves nobody to tell.
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
@@ -330,7 +339,31 @@ impl Session {
 
     /// True when a person looks at stdout.
     pub fn is_live(&self) -> bool {
-        std::io::stdout().is_terminal()
+        self.desk().is_none() && std::io::stdout().is_terminal()
+    }
+
+    /// Where the command says and shows everything, when that is not the terminal.
+    pub fn desk(&self) -> Option<&Desk> {
+        self.printer.desk.as_deref()
+    }
+
+    /// The words of the command line.
+    pub fn words(&self) -> Vec<String> {
+        self.desk()
+            .map_or_else(|| std::env::args().collect(), |desk| desk.words().to_vec())
+    }
+
+    /// Resolves when the operator wants the command stopped: Ctrl-C, or the dashboard's key.
+    pub async fn stopped(&self) {
+        match self.desk() {
+            Some(desk) => desk.stopped().await,
+            // Without a signal handler it is not stoppable, and goes on.
+            None => {
+                if tokio::signal::ctrl_c().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
     }
 
     /// Warns of name servers that did not answer, once each.

@@ -1,123 +1,26 @@
-//! State of the console and its only transition: [`update`]. No I/O, no clock of its own.
+//! State of the console. Its only transition is [`update`]. No I/O, no clock of its own.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyEvent;
 
+use super::deed::{Deed, DeedTold, Rehearsal};
+use super::form::Form;
 use super::input::Input;
-use super::keys::{self, Command};
 use super::model::{Model, Roster, Update};
+pub use super::place::{Pane, Place, Screen};
 use super::table::{Filter, Sort, Table};
+pub use super::update::update;
+use super::view::theme::Role;
 use super::view::{layout, rows};
+use super::want::{Found, Want, Wanted};
+use super::work::Work;
+use crate::client::BrokerAt;
 use crate::client::findings::Subject;
-use crate::client::snapshot::BrokerId;
-
-/// A screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Screen {
-    /// Is anything wrong, and where.
-    Overview,
-    /// Who registered when with which name server.
-    Heartbeats,
-    /// All brokers.
-    Brokers,
-    /// One broker.
-    Broker,
-}
-
-impl Screen {
-    /// Every screen.
-    pub const ALL: [Self; 4] = [Self::Overview, Self::Heartbeats, Self::Brokers, Self::Broker];
-
-    /// The screen that a command-line name means.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name.to_ascii_lowercase().as_str() {
-            "overview" | "over" | "1" => Some(Self::Overview),
-            "heartbeats" | "beats" | "2" => Some(Self::Heartbeats),
-            "brokers" | "broker" | "3" => Some(Self::Brokers),
-            _ => None,
-        }
-    }
-
-    /// Its name in a path.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "overview",
-            Self::Heartbeats => "heartbeats",
-            Self::Brokers => "brokers",
-            Self::Broker => "broker",
-        }
-    }
-
-    /// Panes in the order of `tab`.
-    pub const fn panes(self) -> &'static [Pane] {
-        match self {
-            Self::Overview => &[
-                Pane::Health,
-                Pane::Traffic,
-                Pane::Beats,
-                Pane::TopTopics,
-                Pane::WorstLag,
-            ],
-            Self::Heartbeats => &[Pane::NameServers, Pane::Registrations, Pane::Log],
-            Self::Brokers => &[Pane::Brokers],
-            Self::Broker => &[
-                Pane::Runtime,
-                Pane::Latency,
-                Pane::Flows,
-                Pane::Replication,
-                Pane::Config,
-            ],
-        }
-    }
-
-    /// The pane that has the focus at first.
-    pub const fn first_focus(self) -> Pane {
-        match self {
-            Self::Overview => Pane::Health,
-            Self::Heartbeats => Pane::Registrations,
-            Self::Brokers => Pane::Brokers,
-            Self::Broker => Pane::Runtime,
-        }
-    }
-}
-
-/// A part of a screen that can have the focus.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Pane {
-    Health,
-    Traffic,
-    Beats,
-    TopTopics,
-    WorstLag,
-    NameServers,
-    Registrations,
-    Log,
-    Brokers,
-    Runtime,
-    Latency,
-    Flows,
-    Replication,
-    Config,
-}
-
-/// A screen and what it is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Screen.
-    pub screen: Screen,
-    /// The broker of [`Screen::Broker`].
-    pub broker: Option<BrokerId>,
-}
-
-impl Place {
-    /// A screen about nothing in particular.
-    pub const fn screen(screen: Screen) -> Self {
-        Self { screen, broker: None }
-    }
-}
+use crate::client::snapshot::{BrokerId, Seen};
 
 /// Selection, order and scroll of a pane.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -147,6 +50,16 @@ pub enum Overlay {
     Sort(usize),
     /// Differences between two name servers, scrolled by so many lines.
     Diff(usize),
+    /// What a command shows, scrolled by so many lines.
+    Sheet(Vec<String>, usize),
+    /// Fields of a change.
+    Form(Form),
+    /// A change, by its number.
+    Work(u64),
+    /// Forms in which the view can be written; which one is selected.
+    Export(usize),
+    /// A change is in flight: leave all the same?
+    Leave,
 }
 
 /// A display that is held.
@@ -200,14 +113,103 @@ pub struct App {
     pub notice: Option<(i64, String)>,
     /// Something to draw has changed.
     pub dirty: bool,
-    visited: Vec<Place>,
-    visited_at: usize,
-    panes: BTreeMap<Pane, PaneState>,
-    focus: BTreeMap<Screen, Pane>,
-    filters: BTreeMap<Screen, Filter>,
-    interest: Vec<String>,
-    versions: BTreeMap<BrokerId, i64>,
-    revived: BTreeMap<BrokerId, i64>,
+    /// It was asked once already whether to leave beside a change in flight.
+    pub leaving: bool,
+    pub(super) visited: Vec<Place>,
+    pub(super) visited_at: usize,
+    pub(super) panes: BTreeMap<Pane, PaneState>,
+    pub(super) focus: BTreeMap<Screen, Pane>,
+    pub(super) filters: BTreeMap<Screen, Filter>,
+    /// Changes of this session, oldest first.
+    pub works: Vec<Work>,
+    /// Topics that are listed beside those of users.
+    pub kinds: Kinds,
+    /// The clients of the group are asked for their own numbers.
+    pub clients: bool,
+    /// The reset that is being thought of.
+    pub reset: Option<Reset>,
+    pub(super) marks: BTreeMap<Pane, BTreeSet<String>>,
+    pub(super) tables: Tables,
+    pub(super) next_work: u64,
+    pub(super) wanted: Vec<Wanted>,
+    pub(super) masters: Vec<BrokerAt>,
+    pub(super) interest: Vec<String>,
+    pub(super) versions: BTreeMap<BrokerId, i64>,
+    pub(super) revived: BTreeMap<BrokerId, i64>,
+}
+
+/// What the rows of a pane were made of.
+#[derive(Debug, PartialEq)]
+struct TableKey {
+    version: u64,
+    second: i64,
+    size: (u16, u16),
+    place: Place,
+    filter: Option<String>,
+    sort: Option<Sort>,
+    marks: BTreeSet<String>,
+    kinds: Kinds,
+    wide: bool,
+    reset: Option<Reset>,
+    clients: bool,
+    works: Vec<(u64, usize)>,
+}
+
+/// Rows that were made already. They are no state: two consoles are equal whatever they have made.
+#[derive(Debug, Default)]
+pub(super) struct Tables(RefCell<BTreeMap<Pane, (TableKey, Arc<Table>)>>);
+
+impl Clone for Tables {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Tables {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Which topics are listed beside those of users.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// `%RETRY%`.
+    pub retry: bool,
+    /// `%DLQ%`.
+    pub dead: bool,
+    /// Built in.
+    pub system: bool,
+}
+
+/// A reset before it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reset {
+    /// Group name.
+    pub group: String,
+    /// Topic name.
+    pub topic: String,
+    /// Where to, as `rmq group reset` takes it: `--to=-1h`, `--shift=-100`.
+    pub goal: String,
+}
+
+impl Reset {
+    /// The command that shows where it leads.
+    pub fn words(&self) -> Vec<String> {
+        ["group", "reset", &self.group, "-t", &self.topic, &self.goal]
+            .map(str::to_owned)
+            .into()
+    }
+
+    /// The command that does it.
+    pub fn deed(&self) -> Deed {
+        let mut words = self.words();
+        words.push("--execute".into());
+        Deed {
+            words,
+            about: Some(Subject::Group(self.group.clone())),
+        }
+    }
 }
 
 /// What may happen to the console.
@@ -223,6 +225,10 @@ pub enum Event {
     Updates(Vec<Update>),
     /// A second has passed.
     Tick,
+    /// News of a change.
+    Deed(u64, DeedTold),
+    /// Something to tell.
+    Notice(String),
 }
 
 /// What the console wants done.
@@ -238,6 +244,16 @@ pub enum Action {
     Versions(BTreeMap<BrokerId, i64>),
     /// Brokers that registered after our last try, and when.
     Revived(BTreeMap<BrokerId, i64>),
+    /// Ask these questions, with these masters.
+    Wants(Vec<Wanted>, Vec<BrokerAt>),
+    /// Find out what a change would do.
+    Rehearse(u64, Deed),
+    /// Carry a change out, as it was shown.
+    CarryOut(u64, Deed, Box<Rehearsal>),
+    /// Stop a change at its next safe place.
+    Stop(u64),
+    /// Write a text into a file of this name.
+    Save(String, String),
     /// Poll at this interval.
     Interval(Duration),
     /// Put a text on the clipboard.
@@ -250,10 +266,8 @@ pub enum Action {
 
 /// Visited places that are remembered.
 const VISITED: usize = 50;
-/// Topics whose rates are asked for first.
-const INTEREST: usize = 8;
-/// How long a notice stays.
-const NOTICE_MS: i64 = 5_000;
+/// Changes that are remembered.
+const WORKS: usize = 20;
 /// Shortest and longest interval that may be set.
 pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(3600));
 
@@ -275,9 +289,19 @@ impl App {
             wide: false,
             notice: None,
             dirty: true,
+            leaving: false,
             panes: BTreeMap::new(),
             focus: BTreeMap::new(),
             filters: BTreeMap::new(),
+            works: Vec::new(),
+            kinds: Kinds::default(),
+            clients: false,
+            reset: None,
+            marks: BTreeMap::new(),
+            tables: Tables::default(),
+            next_work: 1,
+            wanted: Vec::new(),
+            masters: Vec::new(),
             interest: Vec::new(),
             versions: BTreeMap::new(),
             revived: BTreeMap::new(),
@@ -310,10 +334,47 @@ impl App {
         self.filters.get(&self.place.screen)
     }
 
-    /// Rows of a pane, filtered and sorted.
-    pub fn table(&self, pane: Pane) -> Table {
+    /// Rows of a pane, filtered and sorted. Made once for each state: a list of ten thousand is drawn, measured and
+    /// moved in many times before it changes.
+    pub fn table(&self, pane: Pane) -> Arc<Table> {
+        let key = self.table_key(pane);
+        if let Some((known, table)) = self.tables.0.borrow().get(&pane)
+            && *known == key
+        {
+            return Arc::clone(table);
+        }
         let filter = self.filter().filter(|_| rows::filtered(pane));
-        rows::of(self, pane).arranged(filter, self.panes.get(&pane).and_then(|p| p.sort.as_ref()))
+        let sort = self.panes.get(&pane).and_then(|p| p.sort.as_ref());
+        let mut table = rows::of(self, pane).arranged(filter, sort);
+        if let Some(marks) = self.marked(pane) {
+            for row in &mut table.rows {
+                let sign = if marks.contains(&row.id) { "● " } else { "  " };
+                if let Some(cell) = row.cells.first_mut() {
+                    cell.pieces.insert(0, (sign.to_owned(), Role::Focus));
+                }
+            }
+        }
+        let table = Arc::new(table);
+        self.tables.0.borrow_mut().insert(pane, (key, Arc::clone(&table)));
+        table
+    }
+
+    /// Everything that the rows of a pane depend on.
+    fn table_key(&self, pane: Pane) -> TableKey {
+        TableKey {
+            version: self.shown().version(),
+            second: self.shown_ms() / 1000,
+            size: self.size,
+            place: self.place.clone(),
+            filter: self.filter().map(|f| f.text.clone()),
+            sort: self.panes.get(&pane).and_then(|p| p.sort.clone()),
+            marks: self.marks.get(&pane).cloned().unwrap_or_default(),
+            kinds: self.kinds,
+            wide: self.wide,
+            reset: self.reset.clone(),
+            clients: self.clients,
+            works: self.works.iter().map(|w| (w.id, w.lines.len())).collect(),
+        }
     }
 
     /// Position of the selected row.
@@ -328,7 +389,7 @@ impl App {
 
     /// The broker that [`Screen::Broker`] shows.
     pub fn broker(&self) -> Option<&crate::client::snapshot::BrokerState> {
-        let id = self.place.broker.as_ref()?;
+        let id = self.place.broker()?;
         self.shown().snapshot.brokers.iter().find(|b| b.broker == *id)
     }
 
@@ -342,11 +403,92 @@ impl App {
         self.shown().snapshot.brokers.iter().find(|b| b.broker == *id)
     }
 
-    fn say(&mut self, text: impl Into<String>) {
+    /// A change by its number.
+    pub fn work(&self, id: u64) -> Option<&Work> {
+        self.works.iter().find(|w| w.id == id)
+    }
+
+    /// The newest change of something that is not over.
+    pub fn work_on(&self, subject: &Subject) -> Option<&Work> {
+        let of = |w: &&Work| w.deed.about.as_ref() == Some(subject);
+        self.works.iter().rev().filter(of).find(|w| w.is_running())
+    }
+
+    /// Rows of a pane that are marked.
+    pub fn marked(&self, pane: Pane) -> Option<&BTreeSet<String>> {
+        self.marks.get(&pane).filter(|marks| !marks.is_empty())
+    }
+
+    /// Opens the dialog of a change.
+    pub(super) fn begin(&mut self, deed: Deed, actions: &mut Vec<Action>) {
+        let id = self.next_work;
+        self.next_work += 1;
+        // Changes that are over make room; those in flight stay.
+        if self.works.len() >= WORKS
+            && let Some(over) = self.works.iter().position(|w| !w.is_running())
+        {
+            self.works.remove(over);
+        }
+        self.works.push(Work::new(id, deed.clone(), self.now_ms));
+        self.overlay = Some(Overlay::Work(id));
+        actions.push(Action::Rehearse(id, deed));
+    }
+
+    /// What the screen wants to know beyond the standing poll.
+    pub fn wants(&self) -> Vec<Wanted> {
+        let every = |seconds| Some(self.settings.interval.max(Duration::from_secs(seconds)));
+        let mut wanted = Vec::new();
+        let mut want = |want, every| wanted.push(Wanted { want, every });
+        if let Some(Overlay::Sheet(words, _)) = &self.overlay {
+            want(Want::Sheet(words.clone()), None);
+        }
+        match (self.place.screen, &self.place.about) {
+            (Screen::Topics, _) => {
+                for name in self.visible(Pane::Topics) {
+                    want(Want::TopicBrief(name), every(10));
+                }
+            }
+            (Screen::Groups, _) => {
+                for name in self.visible(Pane::Groups) {
+                    want(Want::GroupBrief(name), every(10));
+                }
+            }
+            (Screen::Topic, Some(Subject::Topic(name))) => want(Want::Topic(name.clone()), every(2)),
+            (Screen::Group, Some(Subject::Group(name))) => {
+                want(Want::Group(name.clone()), every(3));
+                if self.clients {
+                    want(Want::Clients(name.clone()), every(10));
+                }
+            }
+            (Screen::Offsets, _) => {
+                if let Some(reset) = &self.reset {
+                    want(Want::Sheet(reset.words()), None);
+                }
+            }
+            _ => {}
+        }
+        wanted
+    }
+
+    /// Names of the rows of a pane that are on the screen.
+    pub fn visible(&self, pane: Pane) -> Vec<String> {
+        let page = layout::page(self, pane);
+        let offset = self.panes.get(&pane).map_or(0, |p| p.offset);
+        let table = self.table(pane);
+        let rows = table.rows.iter().skip(offset).take(page);
+        rows.map(|r| r.name.clone()).collect()
+    }
+
+    /// What was found of a question, and when.
+    pub fn found(&self, want: &Want) -> &Seen<Found> {
+        self.shown().found(want)
+    }
+
+    pub(super) fn say(&mut self, text: impl Into<String>) {
         self.notice = Some((self.now_ms, text.into()));
     }
 
-    fn visit(&mut self, place: Place) {
+    pub(super) fn visit(&mut self, place: Place) {
         if place == self.place {
             return;
         }
@@ -359,17 +501,19 @@ impl App {
         self.arrive(place);
     }
 
-    fn arrive(&mut self, place: Place) {
-        if place.broker != self.place.broker {
-            // Another broker's configuration begins at its top.
-            self.panes.remove(&Pane::Config);
+    pub(super) fn arrive(&mut self, place: Place) {
+        if place.about.is_some() && place.about != self.place.about {
+            // Another subject's rows begin at their top.
+            for pane in place.screen.panes() {
+                self.panes.remove(pane);
+            }
         }
         self.place = place;
         self.zoom = false;
     }
 
     /// Keeps the selection on its row and the row in view.
-    fn follow(&mut self) {
+    pub(super) fn follow(&mut self) {
         for &pane in self.place.screen.panes() {
             let table = self.table(pane);
             let index = self.selected(pane, &table);
@@ -389,7 +533,7 @@ impl App {
         }
     }
 
-    fn select(&mut self, index: usize) {
+    pub(super) fn select(&mut self, index: usize) {
         let pane = self.focus();
         let table = self.table(pane);
         let Some(last) = table.rows.len().checked_sub(1) else {
@@ -402,7 +546,7 @@ impl App {
         state.selected = (index > 0).then(|| table.rows[index].id.clone());
     }
 
-    fn step(&mut self, down: bool, by: usize) {
+    pub(super) fn step(&mut self, down: bool, by: usize) {
         let pane = self.focus();
         let table = self.table(pane);
         let now = self.selected(pane, &table).unwrap_or(0);
@@ -413,7 +557,7 @@ impl App {
         });
     }
 
-    fn move_focus(&mut self, forward: bool) {
+    pub(super) fn move_focus(&mut self, forward: bool) {
         let panes = self.place.screen.panes();
         let now = panes.iter().position(|p| *p == self.focus()).unwrap_or(0);
         let n = panes.len();
@@ -421,7 +565,7 @@ impl App {
         self.focus.insert(self.place.screen, next);
     }
 
-    fn sort_by(&mut self, column: String) {
+    pub(super) fn sort_by(&mut self, column: String) {
         let pane = self.focus();
         let state = self.panes.entry(pane).or_default();
         let again = state.sort.as_ref().is_some_and(|s| s.column == column);
@@ -429,7 +573,7 @@ impl App {
         state.sort = Some(Sort { column, descending });
     }
 
-    fn sort_step(&mut self, right: bool) {
+    pub(super) fn sort_step(&mut self, right: bool) {
         let pane = self.focus();
         let columns = rows::of(self, pane).columns;
         if columns.is_empty() {
@@ -453,7 +597,7 @@ impl App {
         });
     }
 
-    fn open(&mut self) {
+    pub(super) fn open(&mut self) {
         let pane = self.focus();
         let table = self.table(pane);
         let subject = self
@@ -468,10 +612,7 @@ impl App {
                     self.point_at(Pane::Registrations, &Subject::Broker(id));
                 } else {
                     self.point_at(Pane::Brokers, &Subject::Broker(id.clone()));
-                    self.visit(Place {
-                        screen: Screen::Broker,
-                        broker: Some(id),
-                    });
+                    self.visit(Place::about(Screen::Broker, Subject::Broker(id)));
                 }
             }
             Some(subject @ Subject::NameServer(_)) => {
@@ -480,19 +621,19 @@ impl App {
                 self.point_at(Pane::NameServers, &subject);
             }
             Some(Subject::Cluster) => self.visit(Place::screen(Screen::Heartbeats)),
-            Some(subject @ Subject::Topic(_)) => self.show(Pane::TopTopics, &subject),
-            Some(subject @ Subject::Group(_)) => self.show(Pane::WorstLag, &subject),
+            Some(subject @ Subject::Topic(_)) => {
+                self.point_at(Pane::Topics, &subject);
+                self.visit(Place::about(Screen::Topic, subject));
+            }
+            Some(subject @ Subject::Group(_)) => {
+                self.point_at(Pane::Groups, &subject);
+                self.visit(Place::about(Screen::Group, subject));
+            }
             None => {}
         }
     }
 
-    /// Focuses a pane of the present screen and selects what a finding is about.
-    fn show(&mut self, pane: Pane, subject: &Subject) {
-        self.focus.insert(self.place.screen, pane);
-        self.point_at(pane, subject);
-    }
-
-    fn point_at(&mut self, pane: Pane, subject: &Subject) {
+    pub(super) fn point_at(&mut self, pane: Pane, subject: &Subject) {
         let table = rows::of(self, pane);
         if let Some(index) = table
             .rows
@@ -505,395 +646,13 @@ impl App {
         }
     }
 
-    fn back(&mut self) {
+    pub(super) fn back(&mut self) {
         if self.zoom {
             self.zoom = false;
+        } else if self.marks.remove(&self.focus()).is_some_and(|m| !m.is_empty()) {
+            // The marks are gone; that is all.
         } else if self.filters.remove(&self.place.screen).is_none() {
-            match self.place.screen {
-                Screen::Overview => {}
-                Screen::Heartbeats | Screen::Brokers => self.visit(Place::screen(Screen::Overview)),
-                Screen::Broker => self.visit(Place::screen(Screen::Brokers)),
-            }
-        }
-    }
-}
-
-/// The only transition of the console.
-pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
-    app.now_ms = now_ms.max(app.now_ms);
-    let mut actions = Vec::new();
-    match event {
-        Event::Key(key) => {
-            key_pressed(app, key, &mut actions);
-            app.dirty = true;
-        }
-        Event::Paste(text) => {
-            paste(app, &text);
-            app.dirty = true;
-        }
-        Event::Resize(columns, rows) => {
-            app.size = (columns, rows);
-            app.dirty = true;
-        }
-        Event::Updates(updates) => {
-            for update in updates {
-                app.model.fold(update);
-            }
-            settle(app, &mut actions);
-            app.dirty |= app.frozen.is_none();
-        }
-        Event::Tick => {
-            settle(app, &mut actions);
-            app.dirty = true;
-        }
-    }
-    if app
-        .notice
-        .as_ref()
-        .is_some_and(|(at, _)| app.now_ms - at > NOTICE_MS)
-    {
-        app.notice = None;
-    }
-    app.follow();
-    actions
-}
-
-fn settle(app: &mut App, actions: &mut Vec<Action>) {
-    let roster = app.model.settle(app.now_ms, app.settings.interval);
-    actions.extend(roster.into_iter().map(Action::Roster));
-    let interest: Vec<String> = rows::top_topics(&app.model)
-        .into_iter()
-        .take(INTEREST)
-        .map(|(topic, _)| topic.name.clone())
-        .collect();
-    if interest != app.interest {
-        app.interest.clone_from(&interest);
-        actions.push(Action::Interest(interest));
-    }
-    let versions = app.model.registered_versions();
-    if versions != app.versions {
-        app.versions.clone_from(&versions);
-        actions.push(Action::Versions(versions));
-    }
-    if *app.model.revived() != app.revived {
-        app.revived.clone_from(app.model.revived());
-        actions.push(Action::Revived(app.revived.clone()));
-    }
-}
-
-fn paste(app: &mut App, text: &str) {
-    if let Some(Overlay::Filter(input) | Overlay::Palette(input, _)) = &mut app.overlay {
-        input.insert(text);
-    }
-    if let Some(Overlay::Palette(_, selected)) = &mut app.overlay {
-        *selected = 0;
-    }
-    live_filter(app);
-}
-
-/// The filter works while it is typed.
-fn live_filter(app: &mut App) {
-    if let Some(Overlay::Filter(input)) = &app.overlay {
-        match Filter::parse(input.text()) {
-            Some(filter) => app.filters.insert(app.place.screen, filter),
-            None => app.filters.remove(&app.place.screen),
-        };
-    }
-}
-
-fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
-    // These two work everywhere, also while something is typed.
-    if key.modifiers.contains(KeyModifiers::CONTROL) {
-        match key.code {
-            KeyCode::Char('c') => return actions.push(Action::Quit),
-            KeyCode::Char('z') => return actions.push(Action::Suspend),
-            _ => {}
-        }
-    }
-    match app.overlay.take() {
-        None => {
-            if let Some(command) = keys::command(key, app.place.screen) {
-                run(app, command, actions);
-            }
-        }
-        Some(overlay) => overlay_key(app, overlay, key, actions),
-    }
-}
-
-fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec<Action>) {
-    let command = keys::command(key, app.place.screen);
-    match overlay {
-        Overlay::Help(line) => match scrolled(line, command) {
-            Some(line) => app.overlay = Some(Overlay::Help(line)),
-            None if command == Some(Command::Quit) => actions.push(Action::Quit),
-            None => {}
-        },
-        Overlay::Diff(line) => match scrolled(line, command) {
-            Some(line) => app.overlay = Some(Overlay::Diff(line)),
-            None if command == Some(Command::Quit) => actions.push(Action::Quit),
-            None => {}
-        },
-        Overlay::Sort(index) => {
-            let columns = rows::of(app, app.focus()).columns;
-            let last = columns.len().saturating_sub(1);
-            match command {
-                Some(Command::Down) => app.overlay = Some(Overlay::Sort((index + 1).min(last))),
-                Some(Command::Up) => app.overlay = Some(Overlay::Sort(index.saturating_sub(1))),
-                Some(Command::Back | Command::SortMenu) => {}
-                Some(Command::Quit) => actions.push(Action::Quit),
-                _ if key.code == KeyCode::Enter => {
-                    if let Some(column) = columns.into_iter().nth(index) {
-                        app.sort_by(column.name);
-                    }
-                }
-                _ => app.overlay = Some(Overlay::Sort(index)),
-            }
-        }
-        Overlay::Filter(mut input) => match key.code {
-            KeyCode::Enter => {
-                if app.filter().is_some_and(|f| f.literal) {
-                    app.say("not a regular expression: searched for as it is");
-                }
-            }
-            KeyCode::Esc => {
-                app.filters.remove(&app.place.screen);
-            }
-            _ => {
-                input.key(key);
-                app.overlay = Some(Overlay::Filter(input));
-                live_filter(app);
-            }
-        },
-        Overlay::Palette(mut input, selected) => {
-            let entries = palette(app, input.text());
-            let last = entries.len().saturating_sub(1);
-            match key.code {
-                KeyCode::Esc => {}
-                KeyCode::Enter => match entries.into_iter().nth(selected) {
-                    Some(entry) => choose(app, entry.what, actions),
-                    None => app.say(format!("nothing is called {}", input.text())),
-                },
-                KeyCode::Down => app.overlay = Some(Overlay::Palette(input, (selected + 1).min(last))),
-                KeyCode::Up => app.overlay = Some(Overlay::Palette(input, selected.saturating_sub(1))),
-                _ => {
-                    input.key(key);
-                    app.overlay = Some(Overlay::Palette(input, 0));
-                }
-            }
-        }
-    }
-}
-
-/// The new first line of a scrolled page; `None` closes it.
-fn scrolled(line: usize, command: Option<Command>) -> Option<usize> {
-    match command? {
-        Command::Down => Some(line + 1),
-        Command::Up => Some(line.saturating_sub(1)),
-        Command::PageDown | Command::HalfPageDown => Some(line + 10),
-        Command::PageUp | Command::HalfPageUp => Some(line.saturating_sub(10)),
-        Command::First => Some(0),
-        Command::Last => Some(usize::MAX / 2),
-        _ => None,
-    }
-}
-
-fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
-    let page = layout::page(app, app.focus()).max(1);
-    match command {
-        Command::Down => app.step(true, 1),
-        Command::Up => app.step(false, 1),
-        Command::First => app.select(0),
-        Command::Last => app.select(usize::MAX),
-        Command::HalfPageDown => app.step(true, page.div_ceil(2)),
-        Command::HalfPageUp => app.step(false, page.div_ceil(2)),
-        Command::PageDown => app.step(true, page),
-        Command::PageUp => app.step(false, page),
-        Command::Left => {
-            let state = app.panes.entry(app.focus()).or_default();
-            state.column = state.column.saturating_sub(1);
-        }
-        Command::Right => {
-            let pane = app.focus();
-            let last = rows::of(app, pane).columns.len().saturating_sub(2);
-            let state = app.panes.entry(pane).or_default();
-            state.column = (state.column + 1).min(last);
-        }
-        Command::Go(screen) => app.visit(Place::screen(screen)),
-        Command::NextPane => app.move_focus(true),
-        Command::PreviousPane => app.move_focus(false),
-        Command::Open => app.open(),
-        Command::Back => app.back(),
-        Command::Filter => {
-            let text = app.filter().map(|f| f.text.clone()).unwrap_or_default();
-            app.overlay = Some(Overlay::Filter(Input::new(text)));
-        }
-        Command::Palette => app.overlay = Some(Overlay::Palette(Input::default(), 0)),
-        Command::SortMenu => {
-            let pane = app.focus();
-            let columns = rows::of(app, pane).columns;
-            if columns.is_empty() {
-                app.say("nothing to sort here");
-            } else {
-                let sort = app.pane(pane).sort;
-                let now = sort.and_then(|s| columns.iter().position(|c| c.name == s.column));
-                app.overlay = Some(Overlay::Sort(now.unwrap_or(0)));
-            }
-        }
-        Command::SortLeft => app.sort_step(false),
-        Command::SortRight => app.sort_step(true),
-        Command::SortReverse => {
-            if let Some(sort) = app.panes.get_mut(&app.focus()).and_then(|p| p.sort.as_mut()) {
-                sort.descending = !sort.descending;
-            }
-        }
-        Command::CopyName | Command::CopyRow => copy(app, command == Command::CopyRow, actions),
-        Command::Freeze => {
-            app.frozen = match app.frozen.take() {
-                Some(_) => None,
-                None => Some(Frozen {
-                    at_ms: app.now_ms,
-                    model: Box::new(app.model.clone()),
-                }),
-            };
-        }
-        Command::Refresh => {
-            app.say("asking every server now");
-            actions.push(Action::Refresh);
-        }
-        Command::Zoom => app.zoom = !app.zoom,
-        Command::Wide => app.wide = !app.wide,
-        Command::Diff => app.overlay = Some(Overlay::Diff(0)),
-        Command::Previous => {
-            if let Some(at) = app.visited_at.checked_sub(1) {
-                app.visited_at = at;
-                app.arrive(app.visited[at].clone());
-            }
-        }
-        Command::Next => {
-            if let Some(place) = app.visited.get(app.visited_at + 1).cloned() {
-                app.visited_at += 1;
-                app.arrive(place);
-            }
-        }
-        Command::Help => app.overlay = Some(Overlay::Help(0)),
-        Command::Suspend => actions.push(Action::Suspend),
-        Command::Quit => actions.push(Action::Quit),
-    }
-}
-
-fn copy(app: &mut App, whole_row: bool, actions: &mut Vec<Action>) {
-    let pane = app.focus();
-    let table = app.table(pane);
-    let Some(index) = app.selected(pane, &table) else {
-        return app.say("nothing to copy here");
-    };
-    let row = &table.rows[index];
-    let text = if whole_row {
-        let cells = table.columns.iter().zip(&row.cells);
-        let object: serde_json::Map<String, serde_json::Value> = cells
-            .map(|(column, cell)| (column.name.to_lowercase(), cell.plain().into()))
-            .collect();
-        serde_json::Value::Object(object).to_string()
-    } else {
-        row.name.clone()
-    };
-    app.say(format!(
-        "copied {}",
-        if whole_row { "the row" } else { &row.name }
-    ));
-    actions.push(Action::Copy(text));
-}
-
-/// What a palette entry does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Choice {
-    /// As if its key were pressed.
-    Run(Command),
-    /// Open a broker.
-    Broker(BrokerId),
-    /// Set the interval.
-    Interval(Duration),
-}
-
-/// One line of the palette.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// What it is called.
-    pub label: String,
-    /// What it does.
-    pub what: Choice,
-}
-
-/// Palette entries that fit what was typed.
-pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
-    let typed = typed.trim().to_lowercase();
-    // A typed interval is that one or none, not the nearest of the list.
-    if let Some(text) = typed
-        .strip_prefix("set interval ")
-        .filter(|t| !t.trim().is_empty())
-    {
-        return interval_entry(text.trim()).into_iter().collect();
-    }
-    let entry = |label: String, what| Entry { label, what };
-    let mut entries: Vec<Entry> = [
-        ("overview", Command::Go(Screen::Overview)),
-        ("heartbeats", Command::Go(Screen::Heartbeats)),
-        ("brokers", Command::Go(Screen::Brokers)),
-        ("pause", Command::Freeze),
-        ("refresh", Command::Refresh),
-        ("zoom", Command::Zoom),
-        ("wide columns", Command::Wide),
-        ("diff name servers", Command::Diff),
-        ("help", Command::Help),
-        ("quit", Command::Quit),
-    ]
-    .map(|(label, command)| entry(label.to_owned(), Choice::Run(command)))
-    .into();
-    let seconds = [1, 2, 5, 10];
-    entries.extend(seconds.map(|s| {
-        entry(
-            format!("set interval {s}s"),
-            Choice::Interval(Duration::from_secs(s)),
-        )
-    }));
-    let brokers = app.model.snapshot.brokers.iter();
-    entries.extend(brokers.map(|b| entry(format!("broker {}", b.broker), Choice::Broker(b.broker.clone()))));
-    entries.retain(|e| is_subsequence(&typed, &e.label.to_lowercase()));
-    // Whole words before scattered letters; stable, so the order of the list holds otherwise.
-    entries.sort_by_key(|e| !e.label.to_lowercase().contains(&typed));
-    entries
-}
-
-fn interval_entry(text: &str) -> Option<Entry> {
-    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
-    let number: u64 = number.trim().parse().ok()?;
-    let interval = match unit {
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        "m" => Duration::from_secs(number.checked_mul(60)?),
-        _ => return None,
-    };
-    (INTERVALS.0..=INTERVALS.1).contains(&interval).then(|| Entry {
-        label: format!("set interval {text}"),
-        what: Choice::Interval(interval),
-    })
-}
-
-fn is_subsequence(needle: &str, hay: &str) -> bool {
-    let mut hay = hay.chars();
-    needle.chars().all(|n| n == ' ' || hay.any(|h| h == n))
-}
-
-fn choose(app: &mut App, choice: Choice, actions: &mut Vec<Action>) {
-    match choice {
-        Choice::Run(command) => run(app, command, actions),
-        Choice::Broker(id) => app.visit(Place {
-            screen: Screen::Broker,
-            broker: Some(id),
-        }),
-        Choice::Interval(interval) => {
-            app.settings.interval = interval;
-            actions.push(Action::Interval(interval));
+            self.visit(Place::screen(self.place.screen.parent()));
         }
     }
 }

@@ -68,12 +68,85 @@ pub enum Command {
     Previous,
     /// Next place.
     Next,
+    /// Mark the selected row, or take its mark away.
+    Mark,
+    /// Mark every row that passes the filter, or none.
+    MarkAll,
+    /// Write the view to a file.
+    Export,
+    /// The newest change again.
+    Works,
+    /// Retry topics in the list, or not.
+    RetryTopics,
+    /// Dead-letter topics in the list, or not.
+    DeadTopics,
+    /// System topics in the list, or not.
+    SystemTopics,
+    /// What each client of the group says about itself.
+    Clients,
+    /// Thread stacks of the selected client.
+    Stacks,
+    /// Configurations of the marked brokers beside each other.
+    CompareConfigs,
+    /// Run the checks of `rmq doctor`.
+    Doctor,
+    /// Where a reset would bring the group.
+    Goal,
+    /// A new topic.
+    NewTopic,
+    /// Other numbers of queues.
+    Queues,
+    /// Another permission.
+    Perm,
+    /// Send a message.
+    Send,
+    /// Delete what is selected.
+    Delete,
+    /// Move a group's offsets.
+    Reset,
+    /// Skip a group's backlog.
+    Skip,
+    /// Change the configuration of what is selected.
+    Edit,
+    /// Stop a group from consuming, or let it.
+    Pause,
+    /// Carry out the reset that is shown.
+    Apply,
+    /// Bring back what an interrupted scaling or the last change was before.
+    Undo,
+    /// Take a broker's write permission away at the name servers.
+    WipeWrite,
+    /// Give it back.
+    RestoreWrite,
     /// Help page.
     Help,
     /// Stop the program until the shell continues it.
     Suspend,
     /// Leave.
     Quit,
+}
+
+impl Command {
+    /// True for what begins a change: absent where nothing may be changed.
+    pub const fn is_change(self) -> bool {
+        matches!(
+            self,
+            Self::NewTopic
+                | Self::Queues
+                | Self::Perm
+                | Self::Send
+                | Self::Delete
+                | Self::Reset
+                | Self::Skip
+                | Self::Edit
+                | Self::Pause
+                | Self::Apply
+                | Self::Undo
+                | Self::WipeWrite
+                | Self::RestoreWrite
+                | Self::Works
+        )
+    }
 }
 
 /// Where an entry of the table is valid.
@@ -83,6 +156,8 @@ pub enum Where {
     Everywhere,
     /// On these only.
     On(&'static [Screen]),
+    /// On every screen but these, which have another meaning for the key.
+    Not(&'static [Screen]),
 }
 
 impl Where {
@@ -91,6 +166,7 @@ impl Where {
         match self {
             Self::Everywhere => true,
             Self::On(screens) => screens.contains(&screen),
+            Self::Not(screens) => !screens.contains(&screen),
         }
     }
 }
@@ -141,8 +217,38 @@ const fn on(
     }
 }
 
+const fn not(
+    screens: &'static [Screen],
+    command: Command,
+    keys: &'static [&'static str],
+    help: &'static str,
+    footer: &'static str,
+) -> Binding {
+    Binding {
+        command,
+        keys,
+        screens: Where::Not(screens),
+        help,
+        footer,
+    }
+}
+
 /// Screens with more than one pane to focus.
-const PANES: &[Screen] = &[Screen::Overview, Screen::Heartbeats, Screen::Broker];
+const PANES: &[Screen] = &[
+    Screen::Overview,
+    Screen::Heartbeats,
+    Screen::Broker,
+    Screen::Topic,
+    Screen::Group,
+    Screen::Offsets,
+];
+/// Screens where `q` means queues; ctrl-c leaves everywhere.
+const QUEUES: &[Screen] = &[Screen::Topics, Screen::Topic];
+/// Screens where `o` means offsets.
+const OFFSETS: &[Screen] = &[Screen::Topic, Screen::Groups, Screen::Group];
+const TOPICS: &[Screen] = &[Screen::Topics, Screen::Topic];
+const GROUPS: &[Screen] = &[Screen::Groups, Screen::Group];
+const BROKERS: &[Screen] = &[Screen::Brokers, Screen::Broker];
 
 /// The table. Footers show entries in this order, as many as fit.
 pub const TABLE: &[Binding] = &[
@@ -168,11 +274,161 @@ pub const TABLE: &[Binding] = &[
         "diff name servers",
     ),
     on(
+        &[Screen::Topics, Screen::Groups],
+        Command::Open,
+        &["enter"],
+        "open what is selected",
+        "detail",
+    ),
+    on(
+        &[Screen::Topic],
+        Command::Open,
+        &["enter"],
+        "open the selected group",
+        "group",
+    ),
+    on(
+        &[Screen::Offsets],
+        Command::Open,
+        &["enter"],
+        "choose the group and topic to move; then say where to",
+        "choose",
+    ),
+    on(
+        &[Screen::Offsets],
+        Command::Goal,
+        &["t"],
+        "say where to; the preview follows",
+        "where to",
+    ),
+    on(
+        &[Screen::Offsets],
+        Command::Apply,
+        &["ctrl-a"],
+        "do what the preview shows",
+        "apply",
+    ),
+    on(&[Screen::Topics], Command::NewTopic, &["n"], "a new topic", "new"),
+    on(
+        TOPICS,
+        Command::Queues,
+        &["q"],
+        "change the number of queues",
+        "queues",
+    ),
+    on(TOPICS, Command::Perm, &["P"], "change the permission", "perm"),
+    on(TOPICS, Command::Send, &["S"], "send a message", "send"),
+    on(
+        OFFSETS,
+        Command::Reset,
+        &["o"],
+        "move a group's offsets, with a preview",
+        "offsets",
+    ),
+    on(
+        GROUPS,
+        Command::Skip,
+        &["K"],
+        "skip a group's backlog in a topic",
+        "skip",
+    ),
+    on(
+        GROUPS,
+        Command::Edit,
+        &["c"],
+        "change the group's configuration",
+        "config",
+    ),
+    on(
+        GROUPS,
+        Command::Pause,
+        &["f"],
+        "stop the group from consuming, or let it",
+        "pause group",
+    ),
+    on(
+        &[Screen::Group],
+        Command::Clients,
+        &["i"],
+        "ask each client for its own numbers",
+        "clients",
+    ),
+    on(
+        &[Screen::Group],
+        Command::Stacks,
+        &["T"],
+        "thread stacks of the selected client",
+        "stacks",
+    ),
+    on(
+        &[Screen::Topics, Screen::Groups],
+        Command::Delete,
+        &["x"],
+        "delete the selected one",
+        "delete",
+    ),
+    on(
+        &[Screen::Topics],
+        Command::RetryTopics,
+        &["R"],
+        "retry topics in the list, or not",
+        "",
+    ),
+    on(
+        &[Screen::Topics],
+        Command::DeadTopics,
+        &["D"],
+        "dead-letter topics in the list, or not",
+        "",
+    ),
+    on(
+        &[Screen::Topics],
+        Command::SystemTopics,
+        &["Y"],
+        "system topics in the list, or not",
+        "",
+    ),
+    on(
+        &[Screen::Topic, Screen::Offsets],
+        Command::Undo,
+        &["u"],
+        "take the last change here back",
+        "undo",
+    ),
+    on(
+        BROKERS,
+        Command::Edit,
+        &["E"],
+        "change a configuration key",
+        "edit config",
+    ),
+    on(
         &[Screen::Brokers],
+        Command::CompareConfigs,
+        &["c"],
+        "compare the configurations of the two marked brokers",
+        "compare",
+    ),
+    on(
+        &[Screen::Heartbeats, Screen::Brokers],
+        Command::WipeWrite,
+        &["w"],
+        "take the broker's write permission away at the name servers",
+        "wipe write",
+    ),
+    on(
+        &[Screen::Heartbeats, Screen::Brokers],
+        Command::RestoreWrite,
+        &["W"],
+        "give the write permission back",
+        "restore",
+    ),
+    not(
+        &[Screen::Heartbeats, Screen::Brokers],
         Command::Wide,
         &["w"],
         "all columns, or the usual ones",
-        "wide",
+        "",
     ),
     all(Command::Go(Screen::Overview), &["1"], "screen 1, overview", ""),
     all(
@@ -182,6 +438,9 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     all(Command::Go(Screen::Brokers), &["3"], "screen 3, brokers", ""),
+    all(Command::Go(Screen::Topics), &["4"], "screen 4, topics", ""),
+    all(Command::Go(Screen::Groups), &["5"], "screen 5, groups", ""),
+    all(Command::Go(Screen::Offsets), &["8"], "screen 8, offsets", ""),
     on(PANES, Command::NextPane, &["tab"], "next pane", "pane"),
     all(
         Command::Filter,
@@ -193,7 +452,7 @@ pub const TABLE: &[Binding] = &[
     all(
         Command::Palette,
         &[":"],
-        "palette: screen, set interval, quit",
+        "palette: screens, names, set interval, quit",
         "palette",
     ),
     all(
@@ -203,8 +462,7 @@ pub const TABLE: &[Binding] = &[
         "pause",
     ),
     all(Command::Refresh, &["r"], "ask every server now", "refresh"),
-    all(Command::Help, &["?"], "this page", "help"),
-    all(Command::Quit, &["q", "ctrl-c"], "quit", "quit"),
+    all(Command::Works, &["!"], "the newest change again", ""),
     all(Command::Down, &["j", "down"], "next row", ""),
     all(Command::Up, &["k", "up"], "previous row", ""),
     all(Command::First, &["g", "home"], "first row", ""),
@@ -234,13 +492,33 @@ pub const TABLE: &[Binding] = &[
         "sort by the column to the right",
         "",
     ),
-    all(Command::SortReverse, &["o"], "turn the sort order round", ""),
-    all(Command::CopyName, &["y"], "copy the selected name (OSC 52)", ""),
+    not(
+        OFFSETS,
+        Command::SortReverse,
+        &["o"],
+        "turn the sort order round",
+        "",
+    ),
+    all(Command::Mark, &["space"], "mark the selected row", ""),
+    all(Command::MarkAll, &["a"], "mark every row shown, or none", ""),
     all(
+        Command::CopyName,
+        &["y"],
+        "copy the selected name, or the marked ones (OSC 52)",
+        "",
+    ),
+    not(
+        &[Screen::Topics],
         Command::CopyRow,
         &["Y"],
         "copy the selected row as JSON (OSC 52)",
         "",
+    ),
+    all(
+        Command::Export,
+        &["e"],
+        "write the rows to a file: csv, jsonl, json, md",
+        "export",
     ),
     all(Command::Zoom, &["z"], "focused pane on the whole screen", ""),
     all(Command::Previous, &["["], "previous place", ""),
@@ -251,6 +529,10 @@ pub const TABLE: &[Binding] = &[
         "back to the shell; fg continues",
         "",
     ),
+    // Last, so that the footer ends with the way to all others and the way out.
+    all(Command::Help, &["?"], "this page", "help"),
+    not(QUEUES, Command::Quit, &["q", "ctrl-c"], "quit", "quit"),
+    on(QUEUES, Command::Quit, &["ctrl-c"], "quit", "quit"),
 ];
 
 /// The name of a key as the table writes it: `j`, `G`, `ctrl-d`, `shift-tab`, `pgdn`.
@@ -289,20 +571,42 @@ pub fn key_name(key: KeyEvent) -> String {
 }
 
 /// The command of a key on a screen.
-pub fn command(key: KeyEvent, screen: Screen) -> Option<Command> {
+pub fn command(key: KeyEvent, screen: Screen, read_only: bool) -> Option<Command> {
     let name = key_name(key);
     if name.is_empty() {
         return None;
     }
-    TABLE
-        .iter()
-        .find(|b| b.screens.includes(screen) && b.keys.contains(&name.as_str()))
+    on_screen(screen, read_only)
+        .find(|b| b.keys.contains(&name.as_str()))
         .map(|b| b.command)
 }
 
 /// The entries valid on a screen, in table order.
-pub fn on_screen(screen: Screen) -> impl Iterator<Item = &'static Binding> {
-    TABLE.iter().filter(move |b| b.screens.includes(screen))
+pub fn on_screen(screen: Screen, read_only: bool) -> impl Iterator<Item = &'static Binding> {
+    TABLE
+        .iter()
+        .filter(move |b| b.screens.includes(screen) && !(read_only && b.command.is_change()))
+}
+
+/// What the palette offers by a name of its own beside screens.
+pub fn palette(read_only: bool) -> impl Iterator<Item = (&'static str, Command)> {
+    const NAMED: [(&str, Command); 12] = [
+        ("pause", Command::Freeze),
+        ("refresh", Command::Refresh),
+        ("zoom", Command::Zoom),
+        ("wide columns", Command::Wide),
+        ("diff name servers", Command::Diff),
+        ("doctor", Command::Doctor),
+        ("export view", Command::Export),
+        ("copy row", Command::CopyRow),
+        ("new topic", Command::NewTopic),
+        ("changes", Command::Works),
+        ("help", Command::Help),
+        ("quit", Command::Quit),
+    ];
+    NAMED
+        .into_iter()
+        .filter(move |(_, command)| !(read_only && command.is_change()))
 }
 
 #[cfg(test)]
@@ -313,9 +617,9 @@ mod tests {
 
     #[test]
     fn no_screen_has_two_commands_on_one_key() {
-        for screen in Screen::ALL {
+        for screen in Screen::all() {
             let mut seen = HashMap::new();
-            for binding in on_screen(screen) {
+            for binding in on_screen(screen, false) {
                 for key in binding.keys {
                     let before = seen.insert(*key, binding.command);
                     assert_eq!(before, None, "{key} on {screen:?}");
@@ -338,6 +642,7 @@ mod tests {
             "end" => KeyCode::End,
             "pgup" => KeyCode::PageUp,
             "pgdn" => KeyCode::PageDown,
+            "space" => KeyCode::Char(' '),
             c if c.chars().count() == 1 => KeyCode::Char(c.chars().next().unwrap()),
             other => panic!("{other} is not a key"),
         };
@@ -355,8 +660,11 @@ mod tests {
                 let screen = match binding.screens {
                     Where::Everywhere => Screen::Overview,
                     Where::On(screens) => screens[0],
+                    Where::Not(screens) => Screen::all().find(|s| !screens.contains(s)).expect("some screen"),
                 };
-                assert_eq!(command(event, screen), Some(binding.command), "{key}");
+                assert_eq!(command(event, screen, false), Some(binding.command), "{key}");
+                let allowed = command(event, screen, true);
+                assert_eq!(allowed.is_some(), !binding.command.is_change(), "{key}");
             }
         }
     }

@@ -8,18 +8,29 @@
 //!
 //! The loop never awaits the network: whatever hangs, keys work and clocks move.
 
+mod acts;
 pub mod app;
+mod ask;
 pub mod breaker;
+pub mod deed;
 pub mod events;
+pub mod export;
+pub mod form;
 pub mod history;
 pub mod input;
 pub mod keys;
 pub mod model;
+pub mod palette;
+pub mod place;
 pub mod poll;
 pub mod table;
 mod terminal;
+mod update;
 pub mod view;
+pub mod want;
+pub mod work;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -31,12 +42,14 @@ use tokio::time::MissedTickBehavior;
 
 use crate::client::Client;
 use app::{Action, App, Event, Settings};
+use ask::Asker;
+use deed::{DeedTold, Operator, Stop};
 use model::Update;
 use poll::Poller;
 use terminal::Screen;
 
 /// How the console starts.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Refresh interval.
     pub interval: Duration,
@@ -52,6 +65,18 @@ pub struct Options {
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
     pub context: String,
+    /// Who carries changes out; without one there are none.
+    pub operator: Option<Arc<dyn Operator>>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("screen", &self.screen)
+            .field("context", &self.context)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Options {
@@ -64,6 +89,7 @@ impl Default for Options {
             utc: false,
             screen: app::Screen::Overview,
             context: String::new(),
+            operator: None,
         }
     }
 }
@@ -83,7 +109,7 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
     let settings = Settings {
         context,
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
-        read_only: options.read_only || client.is_read_only(),
+        read_only: options.read_only || options.operator.is_none(),
         colour: !options.no_color && colour_wanted(),
         ascii: options.ascii,
         zone: if options.utc {
@@ -96,8 +122,17 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
     let mut app = App::new(settings, client.name_servers().to_vec(), options.screen, now_ms());
     let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
     draw(&mut screen, &mut app)?;
-    let (poller, news) = Poller::start(client, interval);
-    let outcome = events(&mut screen, &mut app, poller, news).await;
+    let (poller, news) = Poller::start(Arc::clone(&client), interval);
+    let asker = Asker::new(client, options.operator.clone(), poller.updates());
+    let (told, deeds) = mpsc::channel(DEEDS);
+    let hands = Hands {
+        poller,
+        asker,
+        operator: options.operator.filter(|_| !app.settings.read_only),
+        told,
+        stops: HashMap::new(),
+    };
+    let outcome = events(&mut screen, &mut app, hands, news, deeds).await;
     if screen.has_panicked() {
         anyhow::bail!("a part of the program failed; its report is above");
     }
@@ -134,8 +169,9 @@ fn draw(screen: &mut Screen, app: &mut App) -> anyhow::Result<()> {
 async fn events(
     screen: &mut Screen,
     app: &mut App,
-    mut poller: Poller,
+    mut hands: Hands,
     mut news: mpsc::Receiver<Update>,
+    mut deeds: mpsc::Receiver<(u64, DeedTold)>,
 ) -> anyhow::Result<()> {
     let mut input = EventStream::new();
     let mut clock = tokio::time::interval(Duration::from_secs(1));
@@ -173,6 +209,7 @@ async fn events(
                 }
                 None => return Ok(()),
             },
+            told = deeds.recv() => told.map(|(id, told)| Event::Deed(id, told)),
             _ = clock.tick() => Some(Event::Tick),
             _ = frames.tick(), if app.dirty => {
                 at_once = true;
@@ -186,17 +223,19 @@ async fn events(
             for action in app::update(app, now_ms(), event) {
                 match action {
                     Action::Quit => return Ok(()),
-                    Action::Roster(change) => poller.roster(change),
-                    Action::Refresh => poller.refresh(),
-                    Action::Interest(topics) => poller.set_interest(topics),
-                    Action::Versions(versions) => poller.set_versions(versions),
-                    Action::Revived(brokers) => poller.set_revived(brokers),
-                    Action::Interval(interval) => poller.set_interval(interval),
+                    Action::Save(name, text) => {
+                        let notice = match save(&name, &text) {
+                            Ok(path) => format!("wrote {path}"),
+                            Err(e) => format!("cannot write {name}: {e}"),
+                        };
+                        app::update(app, now_ms(), Event::Notice(notice));
+                    }
                     Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
                     Action::Suspend => {
                         screen.suspend().context("cannot take the terminal back")?;
                         app.dirty = true;
                     }
+                    other => hands.carry_out(other),
                 }
             }
         }
@@ -204,6 +243,64 @@ async fn events(
             draw(screen, app)?;
         }
     }
+}
+
+/// News of changes that wait for the display.
+const DEEDS: usize = 256;
+
+/// Everything that acts on the world beside the terminal.
+struct Hands {
+    poller: Poller,
+    asker: Asker,
+    operator: Option<Arc<dyn Operator>>,
+    told: mpsc::Sender<(u64, DeedTold)>,
+    stops: HashMap<u64, Stop>,
+}
+
+impl Hands {
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Roster(change) => self.poller.roster(change),
+            Action::Refresh => {
+                self.poller.refresh();
+                self.asker.refresh();
+            }
+            Action::Interest(topics) => self.poller.set_interest(topics),
+            Action::Versions(versions) => self.poller.set_versions(versions),
+            Action::Revived(brokers) => self.poller.set_revived(brokers),
+            Action::Interval(interval) => self.poller.set_interval(interval),
+            Action::Wants(wanted, masters) => self.asker.set(wanted, &masters),
+            Action::Rehearse(id, deed) => {
+                if let Some(operator) = &self.operator {
+                    operator.rehearse(id, &deed, self.told.clone());
+                }
+            }
+            Action::CarryOut(id, deed, shown) => {
+                if let Some(operator) = &self.operator {
+                    let stop = operator.carry_out(id, &deed, *shown, self.told.clone());
+                    self.stops.insert(id, stop);
+                }
+            }
+            Action::Stop(id) => {
+                if let Some(stop) = self.stops.get(&id) {
+                    stop.ask();
+                }
+            }
+            // The terminal's own are done by the loop.
+            Action::Copy(_) | Action::Save(..) | Action::Suspend | Action::Quit => {}
+        }
+    }
+}
+
+/// Writes a new file in the working directory; one that exists is left alone.
+fn save(name: &str, text: &str) -> std::io::Result<String> {
+    let path = std::env::current_dir()?.join(name);
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)?;
+    std::io::Write::write_all(&mut file, text.as_bytes())?;
+    Ok(path.display().to_string())
 }
 
 /// Signals that ask us to leave.

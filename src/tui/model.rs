@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::events::{EventLog, Watch};
 use super::history::{Counter, Series};
+use super::want::{Found, TopicDetail, Want};
 use crate::client::RuntimeInfo;
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::kind;
@@ -25,6 +26,8 @@ const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
 const SERIES_MAX: usize = 2000;
 /// Registrations nearer than this are the same one, told by two name servers.
 const SAME_BEAT_MS: i64 = 5_000;
+/// Answers to questions of screens that are kept.
+const FOUND: usize = 64;
 /// Window of the lag trend.
 pub const SLOPE_WINDOW_MS: u64 = 60_000;
 
@@ -51,6 +54,8 @@ pub enum Told {
     NameServer(String, ServerTold),
     /// A broker.
     Broker(BrokerId, BrokerTold),
+    /// What a screen wanted to know.
+    Found(Want, Answer<Found>),
 }
 
 /// What a name server can tell.
@@ -134,8 +139,12 @@ pub struct Model {
     pub group_series: BTreeMap<String, Series>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
+    found: BTreeMap<Want, (i64, Seen<Found>)>,
     parts: BTreeMap<BrokerId, Parts>,
     tried: HashMap<(String, &'static str), i64>,
+    groups_by_topic: HashMap<String, usize>,
+    /// Counts the changes of what is known.
+    version: u64,
     topics_changed: bool,
     lag_changed: bool,
     totals_at_ms: i64,
@@ -167,6 +176,7 @@ impl Model {
 
     /// Takes in one update; [`Model::settle`] must follow before the next drawing.
     pub fn fold(&mut self, update: Update) {
+        self.version += 1;
         let Update {
             at_ms,
             retry_at_ms,
@@ -175,6 +185,7 @@ impl Model {
         match told {
             Told::NameServer(addr, told) => self.fold_server(addr, told, at_ms, retry_at_ms),
             Told::Broker(id, told) => self.fold_broker(id, told, at_ms, retry_at_ms),
+            Told::Found(want, answer) => self.fold_found(want, answer, at_ms),
         }
     }
 
@@ -186,6 +197,37 @@ impl Model {
             *newest = at_ms;
         }
         news
+    }
+
+    fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
+        let seen = self.found.entry(want).or_default();
+        if at_ms > seen.0 {
+            let answer = match (answer, &seen.1.value) {
+                (Ok(Found::Topic(mut now)), Some(Found::Topic(before))) => {
+                    queue_rates(&mut now, before, at_ms.saturating_sub(seen.1.as_of_ms));
+                    Ok(Found::Topic(now))
+                }
+                (answer, _) => answer,
+            };
+            seen.0 = at_ms;
+            put(&mut seen.1, answer, at_ms);
+        }
+        // The oldest goes: what is on the screen is asked again and again.
+        if self.found.len() > FOUND
+            && let Some(oldest) = self
+                .found
+                .iter()
+                .min_by_key(|(_, (at, _))| *at)
+                .map(|(want, _)| want.clone())
+        {
+            self.found.remove(&oldest);
+        }
+    }
+
+    /// What is known of a question.
+    pub fn found(&self, want: &Want) -> &Seen<Found> {
+        static UNASKED: Seen<Found> = Seen::unasked();
+        self.found.get(want).map_or(&UNASKED, |(_, seen)| seen)
     }
 
     fn rest(&mut self, who: &str, retry_at_ms: Option<i64>) {
@@ -462,6 +504,14 @@ impl Model {
         self.group_series
             .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         bound(&mut self.group_series);
+        self.groups_by_topic.clear();
+        for group in &groups {
+            let rows = group.lag.get().into_iter().flatten();
+            let topics: HashSet<&str> = rows.map(|row| row.topic.as_str()).collect();
+            for topic in topics {
+                *self.groups_by_topic.entry(topic.to_owned()).or_default() += 1;
+            }
+        }
         self.snapshot.groups = groups;
     }
 
@@ -517,6 +567,16 @@ impl Model {
             }
         }
         total
+    }
+
+    /// Groups that have a position in a topic.
+    pub fn groups_of(&self, topic: &str) -> usize {
+        self.groups_by_topic.get(topic).copied().unwrap_or(0)
+    }
+
+    /// Counts the changes of what is known: rows made at one number are right as long as it stays.
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Lag of all groups but the brokers' own.
@@ -609,6 +669,23 @@ fn put<T>(seen: &mut Seen<T>, answer: Answer<T>, at_ms: i64) {
     match answer {
         Ok(value) => *seen = Seen::answered(value, at_ms),
         Err(why) => seen.error = Some(why),
+    }
+}
+
+/// Messages a second of each queue, from its ends in two looks.
+fn queue_rates(now: &mut TopicDetail, before: &TopicDetail, passed_ms: i64) {
+    if passed_ms <= 0 {
+        return;
+    }
+    for queue in &mut now.queues {
+        let earlier = before
+            .queues
+            .iter()
+            .find(|q| q.queue == queue.queue && q.broker == queue.broker);
+        queue.in_tps = earlier
+            .map(|q| queue.max - q.max)
+            .filter(|more| *more >= 0)
+            .map(|more| more as f64 * 1000.0 / passed_ms as f64);
     }
 }
 

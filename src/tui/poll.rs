@@ -97,6 +97,11 @@ impl Poller {
         (poller, news)
     }
 
+    /// Where news of other tasks join those of the poll.
+    pub(super) fn updates(&self) -> mpsc::Sender<Update> {
+        self.updates.clone()
+    }
+
     fn spawn(&self, target: Target) -> AbortHandle {
         let task = Task {
             client: Arc::clone(&self.client),

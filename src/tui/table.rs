@@ -58,6 +58,11 @@ impl Cell {
         Self::text(text).by(number)
     }
 
+    /// A whole number, its thousands apart.
+    pub fn whole(number: i64) -> Self {
+        Self::number(super::view::text::grouped(number), number as f64)
+    }
+
     /// `?`: not asked yet or not knowable.
     pub fn unknown() -> Self {
         Self {

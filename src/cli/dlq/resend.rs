@@ -382,7 +382,7 @@ async fn send(
     });
     let mut in_a_row = 0;
     let mut lag_at = Instant::now();
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupted = std::pin::pin!(session.stopped());
     for range in &job.ranges {
         let mut next = range.begin;
         while next < range.end {

@@ -20,7 +20,7 @@ const DELAY_LEVELS: &str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m
 
 /// The broker that the detail panes are about.
 pub fn subject(app: &App) -> Option<&BrokerState> {
-    if app.place.broker.is_some() {
+    if app.place.broker().is_some() {
         app.broker()
     } else {
         app.selected_broker()
@@ -42,7 +42,7 @@ pub fn title(app: &App, pane: Pane) -> String {
 /// Draws runtime, latency or flows.
 pub fn draw(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
     let lines = match subject(app) {
-        None if app.place.broker.is_some() => vec![vec![plain("this broker is gone")]],
+        None if app.place.broker().is_some() => vec![vec![plain("this broker is gone")]],
         None => vec![vec![plain("no broker")]],
         Some(broker) => match cell::grade(&broker.runtime, app.shown_ms()) {
             Grade::Unknown => vec![vec![plain("? not asked yet")]],

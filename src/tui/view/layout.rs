@@ -12,6 +12,9 @@ pub const WIDE: u16 = 160;
 /// Columns and rows of the body from which more than the two most important panes fit.
 const ROOMY: (u16, u16) = (96, 22);
 
+/// Rows of the scaling pane, frame included.
+const SCALING: u16 = 10;
+
 /// Rows of the body from which charts have several lines.
 const TALL: u16 = 44;
 
@@ -50,6 +53,11 @@ pub fn areas(app: &App) -> Option<Areas> {
             Screen::Heartbeats => heartbeats(app, body),
             Screen::Brokers => brokers(app, body),
             Screen::Broker => broker(app, body),
+            Screen::Topics => vec![(Pane::Topics, body)],
+            Screen::Topic => topic(app, body),
+            Screen::Groups => vec![(Pane::Groups, body)],
+            Screen::Group => group(app, body),
+            Screen::Offsets => offsets(app, body),
         }
     };
     Some(Areas {
@@ -218,6 +226,56 @@ fn broker(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
         (Pane::Flows, flows),
         (Pane::Replication, replication),
         (Pane::Config, config),
+    ]
+}
+
+fn topic(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
+    if !roomy(body) {
+        return vec![(app.focus(), body)];
+    }
+    let (queues, rest) = above(body, body.height - SCALING);
+    let (scaling, groups) = left(rest, body.width * 3 / 5);
+    vec![
+        (Pane::TopicQueues, queues),
+        (Pane::Scaling, scaling),
+        (Pane::TopicGroups, groups),
+    ]
+}
+
+fn group(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
+    if !roomy(body) {
+        return vec![(app.focus(), body)];
+    }
+    let clients = rows_of(app, Pane::GroupClients).saturating_add(3).clamp(4, 8);
+    let chart = if body.height >= TALL { 14 } else { 6 };
+    let (queues, rest) = above(body, body.height - clients - chart);
+    let (clients, chart) = above(rest, clients);
+    vec![
+        (Pane::GroupQueues, queues),
+        (Pane::GroupClients, clients),
+        (Pane::GroupChart, chart),
+    ]
+}
+
+fn offsets(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
+    if !roomy(body) {
+        // What a reset means is as important as its rows.
+        let shown = match app.focus() {
+            Pane::Positions => return vec![(Pane::Positions, body)],
+            other => other,
+        };
+        if shown == Pane::Effect {
+            return vec![(Pane::Effect, body)];
+        }
+        let (preview, effect) = above(body, body.height.saturating_sub(8));
+        return vec![(Pane::Preview, preview), (Pane::Effect, effect)];
+    }
+    let (positions, rest) = above(body, (body.height / 3).max(6));
+    let (preview, effect) = above(rest, rest.height - 8);
+    vec![
+        (Pane::Positions, positions),
+        (Pane::Preview, preview),
+        (Pane::Effect, effect),
     ]
 }
 

@@ -5,13 +5,19 @@ pub mod bar;
 pub mod broker_detail;
 pub mod brokers;
 pub mod cell;
+pub mod dialog;
 pub mod grid;
+pub mod group;
+pub mod groups;
 pub mod layout;
+pub mod offsets;
 pub mod overlay;
 pub mod overview;
 pub mod rows;
 pub mod text;
 pub mod theme;
+pub mod topic;
+pub mod topics;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,6 +26,8 @@ use super::app::{App, Overlay, Pane, Screen};
 use super::history::{Trend, trend};
 use super::keys;
 use super::model::Total;
+use super::want::{Found, Want};
+use crate::client::snapshot::Seen;
 use bar::Piece;
 use layout::Areas;
 use theme::{Role, Theme};
@@ -80,6 +88,11 @@ fn zoned(app: &App, at_ms: i64) -> Option<jiff::ZonedDateTime> {
 /// `12:04:31`
 pub fn clock(app: &App, at_ms: i64) -> String {
     zoned(app, at_ms).map_or_else(|| "?".to_owned(), |t| t.strftime("%H:%M:%S").to_string())
+}
+
+/// `20261101-080000`, for names of files.
+pub fn stamp(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms).map_or_else(|| at_ms.to_string(), |t| t.strftime("%Y%m%d-%H%M%S").to_string())
 }
 
 /// `2026-11-01 08:00`
@@ -186,16 +199,9 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 fn tabs(app: &App, area: Rect, buffer: &mut Buffer) {
-    let here = match app.place.screen {
-        Screen::Broker => Screen::Brokers,
-        other => other,
-    };
+    let here = app.place.screen.tab();
     let mut x = area.x + 1;
-    for (screen, name) in [
-        (Screen::Overview, "1 Over"),
-        (Screen::Heartbeats, "2 Beats"),
-        (Screen::Brokers, "3 Brokers"),
-    ] {
+    for (screen, name) in Screen::tabs() {
         let (name, role) = if screen == here {
             (format!("[{name}]"), Role::Focus)
         } else {
@@ -253,6 +259,9 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         Pane::Health => overview::health(app, inside, buffer, focused),
         Pane::Traffic => overview::traffic(app, inside, buffer),
         Pane::Runtime | Pane::Latency | Pane::Flows => broker_detail::draw(app, pane, inside, buffer),
+        Pane::Scaling => topic::scaling(app, inside, buffer),
+        Pane::GroupChart => group::chart(app, inside, buffer),
+        Pane::Effect => offsets::effect(app, inside, buffer),
         Pane::Beats
         | Pane::TopTopics
         | Pane::WorstLag
@@ -261,7 +270,15 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         | Pane::Log
         | Pane::Brokers
         | Pane::Replication
-        | Pane::Config => {
+        | Pane::Config
+        | Pane::Topics
+        | Pane::TopicQueues
+        | Pane::TopicGroups
+        | Pane::Groups
+        | Pane::GroupQueues
+        | Pane::GroupClients
+        | Pane::Positions
+        | Pane::Preview => {
             let table = app.table(pane);
             if table.rows.is_empty() {
                 let line = empty(app, pane, table.unfiltered);
@@ -324,7 +341,31 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
             }
             _ => "? not asked yet".to_owned(),
         },
+        Pane::Topics if model.snapshot.topics.is_empty() => "? no broker has told its topics yet".to_owned(),
+        Pane::Topics => "no topic of a user; n makes one, R D Y show the others".to_owned(),
+        Pane::Groups | Pane::Positions if model.lag_total().value.is_none() => {
+            "? no broker has told its groups yet".to_owned()
+        }
+        Pane::Groups | Pane::Positions => "no group has a position".to_owned(),
+        Pane::Preview => offsets::preview_empty(app),
+        Pane::TopicQueues | Pane::TopicGroups => {
+            let want = Want::Topic(app.place.topic().unwrap_or_default().to_owned());
+            unanswered(app.found(&want), "no group uses it")
+        }
+        Pane::GroupQueues | Pane::GroupClients => {
+            let want = Want::Group(app.place.group().unwrap_or_default().to_owned());
+            unanswered(app.found(&want), "none")
+        }
         _ => "nothing".to_owned(),
+    }
+}
+
+/// Why nothing is shown of what was asked.
+fn unanswered(seen: &Seen<Found>, none: &str) -> String {
+    match (&seen.error, seen.get()) {
+        (Some(why), None) => format!("✗ {why}"),
+        (_, None) => "? being asked".to_owned(),
+        (_, Some(_)) => none.to_owned(),
     }
 }
 
@@ -352,6 +393,17 @@ fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Runtime | Pane::Latency | Pane::Flows | Pane::Replication | Pane::Config => {
             plain(broker_detail::title(app, pane))
         }
+        Pane::Topics => plain(topics::title(app)),
+        Pane::TopicQueues => plain(topic::title(app)),
+        Pane::Scaling => plain("Queue scaling".to_owned()),
+        Pane::TopicGroups => plain(counted("Groups on this topic")),
+        Pane::Groups => plain(counted("Groups")),
+        Pane::GroupQueues => plain(group::title(app)),
+        Pane::GroupClients => plain(group::clients_title(app)),
+        Pane::GroupChart => plain(group::chart_title(app)),
+        Pane::Positions => plain(counted("Groups and topics")),
+        Pane::Preview => plain(offsets::preview_title(app)),
+        Pane::Effect => plain("Effect".to_owned()),
     }
 }
 
@@ -362,14 +414,7 @@ fn path(app: &App, area: Rect, buffer: &mut Buffer) {
         overlay::typed(app, buffer, line, "/", input);
         return;
     }
-    let place = match (app.place.screen, &app.place.broker) {
-        (Screen::Overview, _) => "overview".to_owned(),
-        (Screen::Heartbeats, _) => "overview > heartbeats".to_owned(),
-        (Screen::Brokers, _) => "overview > brokers".to_owned(),
-        (Screen::Broker, Some(id)) => format!("overview > brokers > {id}"),
-        (Screen::Broker, None) => "overview > brokers > ?".to_owned(),
-    };
-    let mut left = vec![(format!(" {place}"), Role::Focus)];
+    let mut left = vec![(format!(" {}", app.place.path()), Role::Focus)];
     let pane = app.focus();
     if let Some(sort) = app.pane(pane).sort {
         let sign = if sort.descending { "▼" } else { "▲" };
@@ -424,7 +469,16 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
             Overlay::Filter(_) => " text input   enter keep   esc clear",
             Overlay::Palette(..) => " text input   ↑↓ choose   enter do   esc close",
             Overlay::Sort(_) => " j/k choose   enter sort   esc close",
-            Overlay::Help(_) | Overlay::Diff(_) => " j/k scroll   esc close",
+            Overlay::Export(_) => " j/k choose   enter write   esc close",
+            Overlay::Help(_) | Overlay::Diff(_) | Overlay::Sheet(..) => " j/k scroll   esc close",
+            Overlay::Form(_) => {
+                " text input   tab next field   enter go on: shows what would change   esc cancel"
+            }
+            Overlay::Leave => " q leave   esc stay",
+            Overlay::Work(id) => match app.work(*id) {
+                Some(work) => &dialog::work_footer(work, &app.settings.context),
+                None => " esc close",
+            },
         };
         grid::put(
             buffer,
@@ -439,12 +493,12 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut groups: Vec<[Piece; 2]> = vec![
         [("j/k".to_owned(), Role::Label), (" move".to_owned(), Role::Plain)],
         [
-            ("1-3".to_owned(), Role::Label),
+            ("1-9".to_owned(), Role::Label),
             (" screen".to_owned(), Role::Plain),
         ],
     ];
     groups.extend(
-        keys::on_screen(app.place.screen)
+        keys::on_screen(app.place.screen, app.settings.read_only)
             .filter(|b| !b.footer.is_empty())
             .map(|b| {
                 [

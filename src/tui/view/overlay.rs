@@ -5,15 +5,30 @@ use ratatui::layout::Rect;
 
 use super::bar::Piece;
 use super::theme::Role;
-use super::{grid, rows};
-use crate::tui::app::{self, App, Overlay};
+use super::{dialog, grid, rows};
+use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
-use crate::tui::keys;
+use crate::tui::{keys, palette};
 
 /// Draws the overlay, if there is one.
 pub fn draw(app: &App, buffer: &mut Buffer) {
     match &app.overlay {
         None | Some(Overlay::Filter(_)) => {}
+        Some(Overlay::Form(form)) => dialog::form(app, form, buffer),
+        Some(Overlay::Work(id)) => dialog::work(app, *id, buffer),
+        Some(Overlay::Sheet(words, line)) => dialog::sheet(app, words, *line, buffer),
+        Some(Overlay::Leave) => dialog::leave(app, buffer),
+        Some(Overlay::Export(selected)) => {
+            let lines = dialog::export_lines();
+            list(
+                app,
+                buffer,
+                "Write the rows of this pane as",
+                None,
+                &lines,
+                *selected,
+            );
+        }
         Some(Overlay::Help(line)) => {
             let title = format!("Keys on {}", app.place.screen.name());
             scrolled(app, buffer, &title, help(app), *line);
@@ -54,7 +69,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
             );
         }
         Some(Overlay::Palette(input, selected)) => {
-            let lines: Vec<Vec<Piece>> = app::palette(app, input.text())
+            let lines: Vec<Vec<Piece>> = palette::palette(app, input.text())
                 .into_iter()
                 .map(|e| vec![(e.label, Role::Plain)])
                 .collect();
@@ -65,7 +80,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
 
 /// Every key that does something here, from the key table.
 fn help(app: &App) -> Vec<Vec<Piece>> {
-    let mut lines: Vec<Vec<Piece>> = keys::on_screen(app.place.screen)
+    let mut lines: Vec<Vec<Piece>> = keys::on_screen(app.place.screen, app.settings.read_only)
         .map(|binding| {
             vec![
                 (format!("{:<14}", binding.keys.join(" ")), Role::Label),
@@ -115,7 +130,7 @@ fn diff(app: &App) -> Vec<Vec<Piece>> {
 }
 
 /// A box in the middle, cleared.
-fn window(app: &App, buffer: &mut Buffer, title: &str, width: u16, height: u16) -> Rect {
+pub(super) fn window(app: &App, buffer: &mut Buffer, title: &str, width: u16, height: u16) -> Rect {
     let all = buffer.area;
     let (width, height) = (width.min(all.width), height.min(all.height));
     let area = Rect::new(
@@ -148,13 +163,15 @@ fn window(app: &App, buffer: &mut Buffer, title: &str, width: u16, height: u16) 
     )
 }
 
-fn scrolled(app: &App, buffer: &mut Buffer, title: &str, lines: Vec<Vec<Piece>>, line: usize) {
+pub(super) fn scrolled(app: &App, buffer: &mut Buffer, title: &str, lines: Vec<Vec<Piece>>, line: usize) {
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX);
+    let wide = |line: &Vec<Piece>| line.iter().map(|(t, _)| super::text::width(t)).sum::<usize>() + 4;
+    let widest = u16::try_from(lines.iter().map(wide).max().unwrap_or(0)).unwrap_or(u16::MAX);
     let inside = window(
         app,
         buffer,
         title,
-        84,
+        84.max(widest.min(buffer.area.width.saturating_sub(4))),
         height.min(buffer.area.height.saturating_sub(2)),
     );
     let last = lines.len().saturating_sub(usize::from(inside.height));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bar::{self, Base, Silence};
 use super::text;
 use super::theme::Role;
-use super::{age_ms, cell};
+use super::{age_ms, cell, groups};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::liveness::{self, Beat};
@@ -13,8 +13,8 @@ use crate::client::snapshot::{
     BrokerState, NameServerState, Registration, RegistrationAge, Snapshot, TopicKind, TopicState,
 };
 use crate::tui::app::{App, Pane};
-use crate::tui::history::{self, Eta};
-use crate::tui::model::{Model, SLOPE_WINDOW_MS};
+use crate::tui::history;
+use crate::tui::model::Model;
 use crate::tui::table::{Cell, Key, Row, Table};
 
 /// Values of a configuration whose names contain one of these are not shown.
@@ -33,7 +33,21 @@ pub fn of(app: &App, pane: Pane) -> Table {
         Pane::Brokers => super::brokers::table(app),
         Pane::Replication => super::broker_detail::slaves(app),
         Pane::Config => config(app),
-        Pane::Traffic | Pane::Runtime | Pane::Latency | Pane::Flows => Table::default(),
+        Pane::Topics => super::topics::table(app),
+        Pane::TopicQueues => super::topic::queues(app),
+        Pane::TopicGroups => super::topic::groups(app),
+        Pane::Groups => super::groups::table(app),
+        Pane::GroupQueues => super::group::queues(app),
+        Pane::GroupClients => super::group::clients(app),
+        Pane::Positions => super::offsets::positions(app),
+        Pane::Preview => super::offsets::preview(app),
+        Pane::Traffic
+        | Pane::Runtime
+        | Pane::Latency
+        | Pane::Flows
+        | Pane::Scaling
+        | Pane::GroupChart
+        | Pane::Effect => Table::default(),
     }
 }
 
@@ -652,59 +666,26 @@ fn worst_lag(app: &App) -> Table {
         ("OLDEST", true, 2),
         ("ETA TO ZERO", false, 1),
     ]);
-    let mut groups: Vec<_> = model
+    let mut lagging: Vec<_> = model
         .snapshot
         .groups
         .iter()
         .filter(|g| !is_system(&g.name))
         .filter_map(|g| g.total_lag().map(|lag| (g, lag)))
         .collect();
-    groups.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.name.cmp(&b.0.name)));
+    lagging.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.name.cmp(&b.0.name)));
     let columns = spark_columns(app, 30);
-    for (group, lag) in groups.into_iter().take(RANKED) {
-        let bound = if group.partial { "≥" } else { "" };
-        let series = model.group_series.get(&group.name);
-        let spark = series.map_or_else(String::new, |s| {
-            bar::sparkline(s.tail(history::POINTS), columns, Base::Lowest)
-        });
-        // Store time of the last message read in the queue that waits longest.
-        let oldest = group
-            .lag
-            .get()
-            .into_iter()
-            .flatten()
-            .filter(|row| row.lag().is_some_and(|lag| lag > 0))
-            .filter_map(|row| row.last_consumed_ms.filter(|at| *at > 0))
-            .min();
-        let oldest = match oldest {
-            Some(at) if lag > 0 => {
-                let age = age_ms(app.shown_ms(), at);
-                Cell::number(text::age(age), age as f64)
-            }
-            _ if lag > 0 => Cell::unknown(),
-            _ => Cell::none(),
-        };
-        let slope = series.and_then(|s| s.slope(SLOPE_WINDOW_MS));
-        let eta = match history::eta(lag as f64, slope) {
-            Eta::Seconds(s) if s < 30.0 * 86_400.0 => {
-                Cell::number(text::age((s * 1000.0) as u64), s).role(Role::Ok)
-            }
-            Eta::Seconds(s) => Cell::number("> 30 days", s),
-            Eta::Never => Cell::of("growing", Role::Warn).by(f64::MAX),
-            Eta::Flat => Cell::text("flat").by(f64::MAX / 2.0),
-            Eta::Unknown => Cell::unknown(),
-            Eta::Done => Cell::none(),
-        };
+    for (group, lag) in lagging.into_iter().take(RANKED) {
         table.rows.push(Row {
             id: group.name.clone(),
             name: group.name.clone(),
             subject: Some(Subject::Group(group.name.clone())),
             cells: vec![
                 Cell::text(&group.name),
-                Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64),
-                Cell::of(spark, Role::Data),
-                oldest,
-                eta,
+                groups::lag_cell(group, false),
+                groups::spark(model, &group.name, columns),
+                groups::oldest(app, group, Some(lag)),
+                groups::eta(model, &group.name, Some(lag)),
             ],
         });
     }

@@ -115,6 +115,22 @@ fn trim_zeros(mut text: String, unit: &str) -> String {
     text
 }
 
+/// A number with its thousands apart: `5,512,004`.
+pub fn grouped(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
+    if value < 0 {
+        out.push('-');
+    }
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
 /// Bytes in binary units: `0 B`, `4.0 KiB`, `498.7 GiB`.
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -198,6 +214,19 @@ mod tests {
             (-310.0, "-310"),
         ] {
             assert_eq!(count(value), text);
+        }
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (value, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (-5_512_004, "-5,512,004"),
+            (i64::MIN, "-9,223,372,036,854,775,808"),
+        ] {
+            assert_eq!(grouped(value), text);
         }
     }
 

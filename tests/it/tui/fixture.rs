@@ -8,14 +8,20 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rmq::client::RuntimeInfo;
+use rmq::client::lag::GroupKind;
 use rmq::client::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, Listed, LiveBroker, NameServerConfig,
     SlaveState, TopicOnBroker,
 };
 use rmq::protocol::model::{DataVersion, Perm};
 use rmq::tui::app::{self, Action, App, Event, Screen, Settings};
+use rmq::tui::deed::{Sheet, SheetCell};
 use rmq::tui::model::{BrokerTold, ServerTold, Told, Update};
 use rmq::tui::view;
+use rmq::tui::want::{
+    ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
+    TopicBrief, TopicDetail, Want,
+};
 
 /// 2026-11-29 12:04:31 UTC: the end of every story.
 pub const NOW: i64 = 1_795_953_871_000;
@@ -398,8 +404,245 @@ pub fn console(story: Story, screen: Screen, look: Look) -> App {
             press(&mut app, "3");
             press(&mut app, "enter");
         }
+        Screen::Topics => drop(press(&mut app, "4")),
+        Screen::Topic => {
+            press(&mut app, "4");
+            press(&mut app, "enter");
+        }
+        Screen::Groups => drop(press(&mut app, "5")),
+        Screen::Group => {
+            press(&mut app, "5");
+            press(&mut app, "enter");
+            press(&mut app, "i");
+        }
+        Screen::Offsets => {
+            press(&mut app, "8");
+            if story != Story::Empty && story != Story::Unreachable {
+                press(&mut app, "enter");
+                press(&mut app, "tab");
+                type_text(&mut app, "-1h");
+                press(&mut app, "enter");
+            }
+        }
     }
+    answer(&mut app, story);
     app
+}
+
+/// Answers what the screen wants to know, where the story's servers can.
+pub fn answer(app: &mut App, story: Story) {
+    if story == Story::Unreachable || story == Story::Empty {
+        return;
+    }
+    let updates = app.wants().into_iter().map(|wanted| {
+        let found = if story == Story::AllDied {
+            Err("no answer within 2.0s".to_owned())
+        } else {
+            Ok(found(&wanted.want, story))
+        };
+        update(NOW, Told::Found(wanted.want, found))
+    });
+    let updates = updates.collect();
+    app::update(app, NOW, Event::Updates(updates));
+}
+
+fn found(want: &Want, story: Story) -> Found {
+    let failed = if story == Story::OneDead {
+        BTreeMap::from([("broker-c".to_owned(), "no answer within 2.0s".to_owned())])
+    } else {
+        BTreeMap::new()
+    };
+    match want {
+        Want::TopicBrief(name) => Found::TopicBrief(TopicBrief {
+            messages: 88_100_000 / i64::try_from(name.len()).unwrap(),
+            last_ms: NOW - 1_200,
+            partial: !failed.is_empty(),
+        }),
+        Want::GroupBrief(name) => Found::GroupBrief(GroupBrief {
+            kind: if name == "CID_stock" {
+                GroupKind::Offline
+            } else {
+                GroupKind::Clustering
+            },
+            takes: "push",
+            clients: 2,
+            versions: 1,
+            inflight: 0,
+            tps: 1500.0,
+        }),
+        Want::Topic(_) => Found::Topic(Box::new(topic_detail(failed))),
+        Want::Group(name) => Found::Group(Box::new(group_detail(name, failed))),
+        Want::Clients(_) => Found::Clients(vec![
+            ClientDetail {
+                id: "10.0.1.5@8812".into(),
+                told: Ok(ClientTold {
+                    queues: vec![("orders".into(), "broker-a".into(), 0)],
+                    cached: 2000,
+                    cached_mib: 12,
+                    last_pull_ms: Some(NOW - 400),
+                    consume_rt_ms: 3.1,
+                    ok_tps: 410.0,
+                    failed_tps: 0.2,
+                }),
+            },
+            ClientDetail {
+                id: "10.0.1.7@9021".into(),
+                told: Err("no answer within 2.0s".into()),
+            },
+        ]),
+        Want::Sheet(_) => Found::Sheet(Box::new(sheet())),
+    }
+}
+
+fn topic_detail(failed: BTreeMap<String, String>) -> TopicDetail {
+    let queue = |broker: &str, queue: i32, max: i64| QueueEnds {
+        broker: broker.into(),
+        queue,
+        min: 0,
+        max,
+        last_ms: NOW - 200,
+        in_tps: Some(262.0),
+    };
+    TopicDetail {
+        queues: (0..16)
+            .map(|q| queue("broker-a", q, 5_512_004 - i64::from(q)))
+            .chain((0..4).map(|q| queue("broker-b", q, 4_981_220)))
+            .collect(),
+        groups: [
+            ("CID_pay", Some(310_000), 12),
+            ("CID_bi", Some(3110), 0),
+            ("CID_new", None, 1),
+        ]
+        .into_iter()
+        .map(|(name, lag, clients)| GroupOnTopic {
+            name: name.into(),
+            lag,
+            clients,
+            out_tps: 390.0,
+            expressions: vec!["*".into()],
+        })
+        .collect(),
+        in_tps: 4100.0,
+        day: 88_000_000,
+        messages: 88_100_000,
+        last_stored_ms: NOW - 200,
+        failed,
+    }
+}
+
+fn group_detail(name: &str, failed: BTreeMap<String, String>) -> GroupDetail {
+    let row = |queue: i32, committed: Option<i64>| GroupLag {
+        group: name.into(),
+        topic: "orders".into(),
+        broker: "broker-a".into(),
+        queue,
+        max: 5_512_004,
+        committed,
+        inflight: Some(8),
+        last_consumed_ms: Some(NOW - 1000),
+    };
+    let age = |q: i32, age| (("orders".to_owned(), "broker-a".to_owned(), q), age);
+    GroupDetail {
+        kind: GroupKind::Clustering,
+        queues: vec![
+            row(0, Some(5_470_884)),
+            row(1, Some(5_512_002)),
+            row(2, Some(5_512_004)),
+            row(3, None),
+        ],
+        oldest: BTreeMap::from([
+            age(0, Ok(Duration::from_secs(760))),
+            age(1, Err("no answer within 2.0s".into())),
+        ]),
+        clients: ["10.0.1.5@8812", "10.0.1.7@9021"]
+            .into_iter()
+            .map(|id| ClientLine {
+                id: id.into(),
+                addr: format!("{}:50112", id.split('@').next().unwrap()),
+                language: "JAVA".into(),
+                version: "V5_3_3".into(),
+            })
+            .collect(),
+        subscriptions: BTreeMap::from([("orders".to_owned(), "*".to_owned())]),
+        tps: 3900.0,
+        configs: BTreeMap::from([(
+            "broker-a".to_owned(),
+            vec![("consume-enable".to_owned(), "true".to_owned())],
+        )]),
+        failed,
+    }
+}
+
+/// What `rmq group reset` shows.
+fn sheet() -> Sheet {
+    let columns = [
+        "broker",
+        "queue",
+        "min",
+        "max",
+        "current",
+        "target",
+        "delta",
+        "would",
+        "target_time",
+    ];
+    let row = |cells: [&str; 9]| {
+        cells
+            .map(|text| SheetCell {
+                text: text.into(),
+                number: text.parse().ok(),
+            })
+            .into()
+    };
+    let at = "2026-11-29 11:04:31.000";
+    Sheet {
+        columns: columns.map(str::to_owned).into(),
+        rows: vec![
+            row([
+                "broker-a",
+                "0",
+                "0",
+                "5512004",
+                "5470884",
+                "5120400",
+                "-350484",
+                "replay 350484",
+                at,
+            ]),
+            row([
+                "broker-a", "1", "0", "5512003", "5512001", "5512003", "2", "skip 2", "-",
+            ]),
+            row([
+                "broker-a",
+                "2",
+                "4900000",
+                "5510900",
+                "5401000",
+                "4900000",
+                "-501000",
+                "replay 501000",
+                at,
+            ]),
+            row([
+                "broker-b",
+                "0",
+                "0",
+                "4981219",
+                "-",
+                "4630118",
+                "-",
+                "begin here",
+                at,
+            ]),
+        ],
+        summary: vec![
+            ("replays".into(), "851484".into()),
+            ("skips".into(), "2".into()),
+            ("clients".into(), "12".into()),
+        ],
+        lines: Vec::new(),
+        failed: Vec::new(),
+    }
 }
 
 /// Tells a whole story to a new console.

@@ -55,6 +55,31 @@ pictures! {
     broker_one_dead: OneDead Broker;
     broker_all_died: AllDied Broker;
     broker_names: Names Broker;
+    topics_healthy: Healthy Topics;
+    topics_one_dead: OneDead Topics;
+    topics_all_died: AllDied Topics;
+    topics_empty: Empty Topics;
+    topics_names: Names Topics;
+    topic_healthy: Healthy Topic;
+    topic_one_dead: OneDead Topic;
+    topic_all_died: AllDied Topic;
+    topic_empty: Empty Topic;
+    topic_names: Names Topic;
+    groups_healthy: Healthy Groups;
+    groups_one_dead: OneDead Groups;
+    groups_all_died: AllDied Groups;
+    groups_empty: Empty Groups;
+    groups_names: Names Groups;
+    group_healthy: Healthy Group;
+    group_one_dead: OneDead Group;
+    group_all_died: AllDied Group;
+    group_empty: Empty Group;
+    group_names: Names Group;
+    offsets_healthy: Healthy Offsets;
+    offsets_one_dead: OneDead Offsets;
+    offsets_all_died: AllDied Offsets;
+    offsets_empty: Empty Offsets;
+    offsets_names: Names Offsets;
 }
 
 #[test]
@@ -129,7 +154,7 @@ fn styles_with_and_without_colour() {
 #[test]
 fn without_colour_every_screen_says_the_same_in_no_colour() {
     for story in STORIES {
-        for screen in Screen::ALL {
+        for screen in Screen::all() {
             for size in SIZES {
                 let colour = console(story, screen, Look::of(size));
                 let mono = console(
@@ -156,7 +181,7 @@ fn without_colour_every_screen_says_the_same_in_no_colour() {
 #[test]
 fn ascii_pictures_are_ascii_apart_from_data() {
     for story in STORIES.into_iter().filter(|s| *s != Story::Names) {
-        for screen in Screen::ALL {
+        for screen in Screen::all() {
             for size in SIZES {
                 let mut app = console(
                     story,
@@ -190,7 +215,7 @@ fn ascii_pictures_are_ascii_apart_from_data() {
 
 #[test]
 fn no_data_reaches_the_terminal_unescaped() {
-    for screen in Screen::ALL {
+    for screen in Screen::all() {
         for size in SIZES {
             let app = console(Story::Names, screen, Look::of(size));
             for cell in &picture(&app).content {
@@ -208,7 +233,7 @@ fn no_data_reaches_the_terminal_unescaped() {
 #[test]
 fn any_size_draws_and_small_ones_say_what_they_need() {
     for story in [Story::OneDead, Story::Names, Story::Unreachable] {
-        for screen in Screen::ALL {
+        for screen in Screen::all() {
             for size in [
                 (1, 1),
                 (10, 5),

@@ -1,0 +1,391 @@
+//! What the keys of single screens begin: forms and command lines, composed from what is selected.
+
+use super::app::{Action, App, Overlay, Reset};
+use super::deed::Deed;
+use super::export;
+use super::form::{Field, Form};
+use super::keys::Command;
+use super::place::{Pane, Place, Screen};
+use super::view::{offsets, topics};
+use super::want::{Found, Want};
+use crate::client::findings::Subject;
+
+/// Runs a command that the screens have of their own.
+pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
+    match command {
+        Command::RetryTopics => app.kinds.retry = !app.kinds.retry,
+        Command::DeadTopics => app.kinds.dead = !app.kinds.dead,
+        Command::SystemTopics => app.kinds.system = !app.kinds.system,
+        Command::Clients => app.clients = !app.clients,
+        Command::Doctor => app.overlay = Some(Overlay::Sheet(vec!["doctor".into()], 0)),
+        Command::Works => match app.works.last() {
+            Some(work) => app.overlay = Some(Overlay::Work(work.id)),
+            None => app.say("nothing was changed from here"),
+        },
+        Command::Stacks => stacks(app),
+        Command::CompareConfigs => compare(app),
+        Command::Goal => goal(app),
+        Command::Reset => reset(app),
+        Command::Apply => match &app.reset {
+            Some(reset) => {
+                let deed = reset.deed();
+                app.begin(deed, actions);
+            }
+            None => app.say("choose a group and topic with enter first"),
+        },
+        Command::Undo => undo(app, actions),
+        Command::NewTopic => app.overlay = Some(Overlay::Form(new_topic())),
+        Command::Queues | Command::Perm | Command::Send => match topic(app) {
+            Some(name) => {
+                let form = match command {
+                    Command::Queues => queues(app, &name),
+                    Command::Perm => perm(app, &name),
+                    _ => send(&name),
+                };
+                app.overlay = Some(Overlay::Form(form));
+            }
+            None => app.say("no topic is selected"),
+        },
+        Command::Skip | Command::Pause => group_act(app, command, actions),
+        Command::Edit => edit(app),
+        Command::Delete => delete(app, actions),
+        Command::WipeWrite | Command::RestoreWrite => write_permission(app, command, actions),
+        // The rest belongs to every screen.
+        _ => {}
+    }
+}
+
+/// The subject of the selected row of the focused pane.
+fn selected(app: &App) -> Option<Subject> {
+    let pane = app.focus();
+    let table = app.table(pane);
+    table.rows[app.selected(pane, &table)?].subject.clone()
+}
+
+/// The topic that a key is about: that of the screen, or the selected one.
+fn topic(app: &App) -> Option<String> {
+    if let Some(name) = app.place.topic() {
+        return Some(name.to_owned());
+    }
+    match selected(app)? {
+        Subject::Topic(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The group that a key is about.
+fn group(app: &App) -> Option<String> {
+    if let Some(name) = app.place.group() {
+        return Some(name.to_owned());
+    }
+    match selected(app)? {
+        Subject::Group(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn new_topic() -> Form {
+    Form::new("New topic", ["topic", "create"])
+        .field(Field::new("name", None, "letters, digits, - _ %").required())
+        .field(Field::new("queues", Some("--queues"), "read and write queues on each broker").preset("8"))
+        .field(Field::new("perm", Some("--perm"), "6 rw, 4 r, 2 w").preset("6"))
+        .field(Field::new("type", Some("--type"), "normal, fifo, delay, transaction, mixed").preset("normal"))
+        .field(Field::new("cluster", Some("--cluster"), "empty: the only one"))
+        .note("A name that exists is refused; q changes an existing topic.")
+}
+
+fn queues(app: &App, name: &str) -> Form {
+    let now = topics::numbers(app, name);
+    Form::new(format!("Queues of {name}"), ["topic", "scale", name])
+        .about(Subject::Topic(name.to_owned()))
+        .field(Field::new("to", Some("--to"), "read and write queues on each broker").required())
+        .field(Field::new(
+            "ignore group",
+            Some("--ignore-group"),
+            "offline, not waited for",
+        ))
+        .note(format!("now {now}"))
+        .note("More: consumers get the new queues first, then producers.")
+        .note("Fewer: producers leave first; the queues are drained, then they lose their readers.")
+        .note("It goes on after this dialog is closed; after quitting, u or --resume goes on or back.")
+}
+
+fn perm(app: &App, name: &str) -> Form {
+    let now = topics::perms(app, name);
+    Form::new(format!("Permission of {name}"), ["topic", "update", name])
+        .about(Subject::Topic(name.to_owned()))
+        .field(Field::new("perm", Some("--perm"), "6 rw, 4 r, 2 w, 0 none").required())
+        .note(format!("now {now}"))
+        .note("6 rw-  producers and consumers")
+        .note("4 r--  producers get an error within 30 s; consumers go on: the drain step")
+        .note("2 -w-  consumers stop; messages pile up")
+        .note("0 ---  nobody")
+}
+
+fn send(name: &str) -> Form {
+    Form::new(format!("Send to {name}"), ["message", "send", "-t", name])
+        .about(Subject::Topic(name.to_owned()))
+        .field(
+            Field::new("body", Some("--body"), "text")
+                .required()
+                .preset("hello"),
+        )
+        .field(Field::new("tag", Some("--tag"), ""))
+        .field(Field::new("key", Some("--key"), ""))
+        .field(Field::new(
+            "delay",
+            Some("--delay"),
+            "level 1 to 18, or a duration such as 90s",
+        ))
+        .field(Field::new("property", Some("--prop"), "KEY=VALUE"))
+}
+
+/// Where a group may be sent to.
+fn goal_form(group: &str, topic: &str) -> Form {
+    Form::new(format!("Move offsets of {group}"), ["group", "reset", group])
+        .about(Subject::Group(group.to_owned()))
+        .field(Field::new("topic", Some("-t"), "").preset(topic).required())
+        .field(Field::new(
+            "to",
+            Some("--to"),
+            "earliest, latest, -1h, 2026-11-29 10:00:00, or an offset",
+        ))
+        .field(Field::new(
+            "shift",
+            Some("--shift"),
+            "so many messages: 100, or -100 for back",
+        ))
+        .note("Only a preview comes next; ctrl-a there does it.")
+}
+
+/// On the offsets screen: the selected group and topic are the ones to move.
+pub(super) fn choose_reset(app: &mut App) {
+    match offsets::selected(app).filter(|_| app.focus() == Pane::Positions) {
+        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(&group, &topic))),
+        None => goal(app),
+    }
+}
+
+fn goal(app: &mut App) {
+    let chosen = app.reset.as_ref().map(|r| (r.group.clone(), r.topic.clone()));
+    let pair = chosen.or_else(|| offsets::selected(app));
+    match pair {
+        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(&group, &topic))),
+        None => app.say("no group is selected"),
+    }
+}
+
+/// From a topic or group to its offsets.
+fn reset(app: &mut App) {
+    let Some(subject) = selected(app).or_else(|| app.place.about.clone()) else {
+        return app.say("no group is selected");
+    };
+    let pair = match (&subject, &app.place.about) {
+        (Subject::Group(group), Some(Subject::Topic(topic))) => Some((group.clone(), topic.clone())),
+        (Subject::Topic(topic), Some(Subject::Group(group))) => Some((group.clone(), topic.clone())),
+        (Subject::Group(group), _) => offsets::first_topic(app, group).map(|t| (group.clone(), t)),
+        _ => None,
+    };
+    match pair {
+        Some((group, topic)) => {
+            app.overlay = Some(Overlay::Form(goal_form(&group, &topic)));
+        }
+        None => app.say("select a group with a position first"),
+    }
+}
+
+/// A filled-in form: a reset is previewed first, everything else is a change to be rehearsed.
+pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) {
+    let words: Vec<&str> = deed.words.iter().map(String::as_str).collect();
+    if let ["group", "reset", group, "-t", topic, goal] = words.as_slice() {
+        app.reset = Some(Reset {
+            group: (*group).to_owned(),
+            topic: (*topic).to_owned(),
+            goal: (*goal).to_owned(),
+        });
+        app.visit(Place::screen(Screen::Offsets));
+        app.focus.insert(Screen::Offsets, Pane::Preview);
+        return;
+    }
+    if let ["group", "reset", ..] = words.as_slice() {
+        return app.say("say either where to or how far");
+    }
+    app.begin(deed, actions);
+}
+
+fn undo(app: &mut App, actions: &mut Vec<Action>) {
+    let subject = match app.place.screen {
+        Screen::Offsets => app.reset.as_ref().map(|r| Subject::Group(r.group.clone())),
+        _ => app.place.about.clone(),
+    };
+    let last = app.works.iter().rev().find(|w| w.deed.about == subject);
+    let deed = last.and_then(|w| match &w.stage {
+        super::work::Stage::Done(report) => super::work::undo(report),
+        _ => None,
+    });
+    match (deed, subject) {
+        (Some(deed), Some(subject)) => app.begin(deed.about(subject), actions),
+        // Of an earlier session, or interrupted: the command knows its own file.
+        (None, Some(Subject::Topic(name))) => {
+            let deed = Deed::new(["topic", "scale", name.as_str(), "--undo"]);
+            app.begin(deed.about(Subject::Topic(name)), actions);
+        }
+        _ => app.say("nothing here was changed from this dashboard"),
+    }
+}
+
+fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
+    let Some(name) = group(app) else {
+        return app.say("no group is selected");
+    };
+    if command == Command::Skip {
+        let topic = match (selected(app), app.place.screen) {
+            (Some(Subject::Topic(topic)), Screen::Group) => Some(topic),
+            _ => offsets::first_topic(app, &name),
+        };
+        let Some(topic) = topic else {
+            return app.say("the group has no position to skip from");
+        };
+        let form = Form::new(
+            format!("Skip the backlog of {name}"),
+            ["group", "skip", name.as_str(), "--execute"],
+        )
+        .about(Subject::Group(name.clone()))
+        .field(Field::new("topic", Some("-t"), "").preset(topic).required())
+        .note("Its unread messages there are never consumed; the undo line brings them back.");
+        app.overlay = Some(Overlay::Form(form));
+        return;
+    }
+    let paused = match app.found(&Want::Group(name.clone())).get() {
+        Some(Found::Group(detail)) => detail.field("consume-enable") == Some("false"),
+        _ => false,
+    };
+    let verb = if paused { "resume" } else { "pause" };
+    let deed = Deed::new(["group", verb, name.as_str()]).about(Subject::Group(name));
+    app.begin(deed, actions);
+}
+
+fn edit(app: &mut App) {
+    let form = match app.place.screen {
+        Screen::Brokers | Screen::Broker => {
+            let broker = app
+                .broker()
+                .or_else(|| app.selected_broker())
+                .map(|b| b.broker.clone());
+            let Some(id) = broker else {
+                return app.say("no broker is selected");
+            };
+            Form::new(
+                format!("Configuration of {id}"),
+                ["broker", "set-config", &id.to_string()],
+            )
+            .about(Subject::Broker(id))
+            .field(Field::new("key=value", None, "such as fileReservedTime=48").required())
+            .note("Unknown keys and values of the wrong type are refused; what needs a restart is said.")
+        }
+        _ => {
+            let Some(name) = group(app) else {
+                return app.say("no group is selected");
+            };
+            let now = |field: &str| match app.found(&Want::Group(name.clone())).get() {
+                Some(Found::Group(detail)) => detail.field(field).unwrap_or_default().to_owned(),
+                _ => String::new(),
+            };
+            let field = |label, flag, hint| Field::new(label, Some(flag), hint).now(now(label));
+            Form::new(format!("Configuration of {name}"), ["group", "update", &name])
+                .field(field("consume-enable", "--consume-enable", "true or false"))
+                .field(field("broadcast", "--broadcast", "true or false"))
+                .field(field("orderly", "--orderly", "true or false"))
+                .field(field("retry-queues", "--retry-queues", "on each broker"))
+                .field(field("retry-max", "--retry-max", "then it is a dead letter"))
+                .field(field("notify-change", "--notify-change", "true or false"))
+                .note("Only what is changed here is written; the rest is read and kept.")
+                .about(Subject::Group(name))
+        }
+    };
+    app.overlay = Some(Overlay::Form(form));
+}
+
+fn delete(app: &mut App, actions: &mut Vec<Action>) {
+    match selected(app) {
+        Some(subject @ (Subject::Topic(_) | Subject::Group(_))) => {
+            let (noun, name) = match &subject {
+                Subject::Topic(name) => ("topic", name.clone()),
+                Subject::Group(name) => ("group", name.clone()),
+                _ => return,
+            };
+            app.begin(Deed::new([noun, "delete", &name]).about(subject), actions);
+        }
+        _ => app.say("nothing is selected"),
+    }
+}
+
+fn write_permission(app: &mut App, command: Command, actions: &mut Vec<Action>) {
+    let Some(Subject::Broker(id)) = selected(app) else {
+        return app.say("no broker is selected");
+    };
+    let verb = if command == Command::WipeWrite {
+        "wipe-write"
+    } else {
+        "restore-write"
+    };
+    let deed = Deed::new(["broker", verb, id.name.as_str()]).about(Subject::Broker(id));
+    app.begin(deed, actions);
+}
+
+fn stacks(app: &mut App) {
+    let Some(group) = app.place.group().map(str::to_owned) else {
+        return;
+    };
+    let table = app.table(Pane::GroupClients);
+    match app.selected(Pane::GroupClients, &table) {
+        Some(at) => {
+            let client = table.rows[at].name.clone();
+            let words = ["consumer", "stack", &client, "-g", &group].map(str::to_owned);
+            app.overlay = Some(Overlay::Sheet(words.into(), 0));
+        }
+        None => app.say("no client is online"),
+    }
+}
+
+fn compare(app: &mut App) {
+    let table = app.table(Pane::Brokers);
+    let marked: Vec<String> = match app.marked(Pane::Brokers) {
+        Some(marks) => {
+            let rows = table.rows.iter().filter(|r| marks.contains(&r.id));
+            rows.filter_map(|r| match &r.subject {
+                Some(Subject::Broker(id)) => Some(id.to_string()),
+                _ => None,
+            })
+            .collect()
+        }
+        None => Vec::new(),
+    };
+    match marked.as_slice() {
+        [a, b] => {
+            let words = vec![
+                "cluster".into(),
+                "diff".into(),
+                format!("broker:{a}"),
+                format!("broker:{b}"),
+            ];
+            app.overlay = Some(Overlay::Sheet(words, 0));
+        }
+        _ => app.say("mark two brokers with space first"),
+    }
+}
+
+/// Writes the focused pane's rows to a file.
+pub(super) fn export(app: &mut App, form: export::Form, actions: &mut Vec<Action>) {
+    let pane = app.focus();
+    let mut table = (*app.table(pane)).clone();
+    if table.columns.is_empty() {
+        return app.say("there are no rows to write here");
+    }
+    if let Some(marks) = app.marked(pane) {
+        table.rows.retain(|row| marks.contains(&row.id));
+    }
+    let stamp = super::view::stamp(app, app.now_ms);
+    let name = format!("rmq-{}-{stamp}.{}", app.place.screen.name(), form.ending());
+    actions.push(Action::Save(name, export::text(&table, form)));
+}

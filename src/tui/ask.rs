@@ -1,0 +1,369 @@
+//! Asking what a screen wants beyond the standing poll: one task a question, bounded, ended when nobody looks any more.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+
+use super::deed::Operator;
+use super::model::{Told, Update};
+use super::want::{
+    ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
+    TopicBrief, TopicDetail, Want, Wanted,
+};
+use crate::client::admin::group_check::count;
+use crate::client::admin::group_config;
+use crate::client::{BrokerAt, Client, Error};
+use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
+use crate::protocol::codes;
+use crate::protocol::model::version_name;
+
+/// Questions that are being asked at once.
+const AT_ONCE: usize = 4;
+/// Limit of one question.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The asking tasks. They end when this is dropped.
+pub(super) struct Asker {
+    client: Arc<Client>,
+    operator: Option<Arc<dyn Operator>>,
+    updates: mpsc::Sender<Update>,
+    turns: Arc<Semaphore>,
+    running: HashMap<Want, (Option<Duration>, Vec<BrokerAt>, AbortHandle)>,
+}
+
+impl Asker {
+    pub(super) fn new(
+        client: Arc<Client>,
+        operator: Option<Arc<dyn Operator>>,
+        updates: mpsc::Sender<Update>,
+    ) -> Self {
+        Self {
+            client,
+            operator,
+            updates,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            running: HashMap::new(),
+        }
+    }
+
+    /// Asks these from now on, and no others.
+    pub(super) fn set(&mut self, wanted: Vec<Wanted>, masters: &[BrokerAt]) {
+        let keep: BTreeMap<&Want, Option<Duration>> = wanted.iter().map(|w| (&w.want, w.every)).collect();
+        self.running.retain(|want, (every, brokers, task)| {
+            let stays = keep.get(want) == Some(every) && brokers == masters;
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for Wanted { want, every } in wanted {
+            if self.running.contains_key(&want) {
+                continue;
+            }
+            let question = Question {
+                client: Arc::clone(&self.client),
+                operator: self.operator.clone(),
+                updates: self.updates.clone(),
+                turns: Arc::clone(&self.turns),
+                masters: masters.to_vec(),
+                want: want.clone(),
+            };
+            let task = tokio::spawn(question.run(every)).abort_handle();
+            self.running.insert(want, (every, masters.to_vec(), task));
+        }
+    }
+
+    /// Asks everything again now.
+    pub(super) fn refresh(&mut self) {
+        let again: Vec<(Want, Option<Duration>, Vec<BrokerAt>)> = self
+            .running
+            .drain()
+            .map(|(want, (every, masters, task))| {
+                task.abort();
+                (want, every, masters)
+            })
+            .collect();
+        let masters = again.first().map(|(_, _, m)| m.clone()).unwrap_or_default();
+        let wanted = again.into_iter().map(|(want, every, _)| Wanted { want, every });
+        self.set(wanted.collect(), &masters);
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        for (_, _, task) in self.running.values() {
+            task.abort();
+        }
+    }
+}
+
+struct Question {
+    client: Arc<Client>,
+    operator: Option<Arc<dyn Operator>>,
+    updates: mpsc::Sender<Update>,
+    turns: Arc<Semaphore>,
+    masters: Vec<BrokerAt>,
+    want: Want,
+}
+
+impl Question {
+    async fn run(self, every: Option<Duration>) {
+        loop {
+            let started = tokio::time::Instant::now();
+            let answer = {
+                // The semaphore is never closed.
+                let _turn = self.turns.acquire().await;
+                tokio::time::timeout(LIMIT, self.ask())
+                    .await
+                    .unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs())))
+            };
+            let update = Update {
+                at_ms: super::now_ms(),
+                retry_at_ms: None,
+                told: Told::Found(self.want.clone(), answer),
+            };
+            if self.updates.send(update).await.is_err() {
+                return;
+            }
+            match every {
+                Some(pause) => tokio::time::sleep_until(started + pause).await,
+                None => return,
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Found, String> {
+        let client = &self.client;
+        match &self.want {
+            Want::Topic(name) => Ok(Found::Topic(Box::new(topic(client, &self.masters, name).await))),
+            Want::TopicBrief(name) => topic_brief(client, &self.masters, name)
+                .await
+                .map(Found::TopicBrief),
+            Want::GroupBrief(name) => group_brief(client, &self.masters, name)
+                .await
+                .map(Found::GroupBrief),
+            Want::Group(name) => Ok(Found::Group(Box::new(group(client, &self.masters, name).await))),
+            Want::Clients(name) => Ok(Found::Clients(clients(client, &self.masters, name).await)),
+            Want::Sheet(words) => {
+                let operator = self
+                    .operator
+                    .clone()
+                    .ok_or("commands cannot be run from this dashboard")?;
+                let words = words.clone();
+                tokio::task::spawn_blocking(move || operator.look(&words))
+                    .await
+                    .map_err(|e| e.to_string())?
+                    .map(|sheet| Found::Sheet(Box::new(sheet)))
+            }
+        }
+    }
+}
+
+fn failed(into: &mut BTreeMap<String, String>, broker: &BrokerAt, e: &Error) {
+    into.entry(broker.id.name.clone()).or_insert_with(|| e.reason());
+}
+
+async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> TopicDetail {
+    let deadline = client.deadline();
+    let (used, ends) = tokio::join!(
+        client.topic_use(masters, name),
+        client.each(masters.to_vec(), |broker| async move {
+            let stats = client.topic_stats(&broker.server(), name, deadline).await;
+            (broker, stats)
+        })
+    );
+    let mut detail = TopicDetail {
+        in_tps: used.incoming.tps,
+        day: used.incoming.day,
+        messages: used.messages,
+        last_stored_ms: used.last_stored_ms,
+        groups: (used.groups.into_iter())
+            .map(|(name, group)| GroupOnTopic {
+                name,
+                lag: group.lag,
+                clients: group.clients.len(),
+                out_tps: group.out.tps,
+                expressions: group.expressions.into_iter().collect(),
+            })
+            .collect(),
+        ..TopicDetail::default()
+    };
+    for (broker, stats) in ends {
+        match stats {
+            Ok(stats) => detail
+                .queues
+                .extend(stats.offset_table.into_iter().map(|(queue, range)| QueueEnds {
+                    broker: queue.broker_name,
+                    queue: queue.queue_id,
+                    min: range.min_offset,
+                    max: range.max_offset,
+                    last_ms: range.last_update_timestamp,
+                    in_tps: None,
+                })),
+            // A broker that does not have the topic has no queues of it.
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {}
+            Err(e) => failed(&mut detail.failed, &broker, &e),
+        }
+    }
+    detail
+        .queues
+        .sort_by(|a, b| (&a.broker, a.queue).cmp(&(&b.broker, b.queue)));
+    detail
+}
+
+async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Result<TopicBrief, String> {
+    let deadline = client.deadline();
+    let answers = client
+        .each(masters.to_vec(), |broker| async move {
+            client.topic_stats(&broker.server(), name, deadline).await
+        })
+        .await;
+    let mut brief = TopicBrief::default();
+    let (mut any, mut why) = (false, None);
+    for answer in answers {
+        match answer {
+            Ok(stats) => {
+                any = true;
+                brief.messages = brief.messages.saturating_add(count(&stats));
+                let newest = stats.offset_table.values().map(|r| r.last_update_timestamp);
+                brief.last_ms = brief.last_ms.max(newest.max().unwrap_or(0));
+            }
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => any = true,
+            Err(e) => {
+                brief.partial = true;
+                why = Some(e.reason());
+            }
+        }
+    }
+    match why {
+        Some(why) if !any => Err(why),
+        _ => Ok(brief),
+    }
+}
+
+async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Result<GroupBrief, String> {
+    let mut backlogs = client.named_backlogs(&[name.to_owned()], None, masters).await;
+    let backlog = backlogs.groups.remove(name).unwrap_or_default();
+    if backlogs.failed.len() == masters.len()
+        && let Some((_, e)) = backlogs.failed.first()
+    {
+        return Err(e.reason());
+    }
+    let connection = backlog.connection.as_ref();
+    let versions: BTreeSet<i32> = connection
+        .into_iter()
+        .flat_map(|c| c.connection_set.iter().map(|c| c.version))
+        .collect();
+    Ok(GroupBrief {
+        kind: backlog.kind(),
+        takes: match connection.map(|c| c.consume_type) {
+            Some(ConsumeType::Pop) => "pop",
+            Some(ConsumeType::Actively) => "pull",
+            _ => "push",
+        },
+        clients: backlog.clients.len(),
+        versions: versions.len(),
+        inflight: backlog.queues.iter().filter_map(|q| q.inflight).sum(),
+        tps: backlog.tps,
+    })
+}
+
+async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> GroupDetail {
+    let names = [name.to_owned()];
+    let (mut backlogs, configs) = tokio::join!(
+        client.named_backlogs(&names, None, masters),
+        client.group_configs(masters, name)
+    );
+    let backlog = backlogs.groups.remove(name).unwrap_or_default();
+    let mut oldest = BTreeMap::new();
+    if !backlog.is_broadcast() {
+        for ((topic, broker, queue, _), age) in client.oldest_unread(masters, &backlog.queues).await {
+            oldest.insert((topic, broker, queue), age);
+        }
+    }
+    let mut detail = GroupDetail {
+        kind: backlog.kind(),
+        oldest,
+        clients: Vec::new(),
+        subscriptions: BTreeMap::new(),
+        tps: backlog.tps,
+        configs: BTreeMap::new(),
+        failed: BTreeMap::new(),
+        queues: backlog.queues,
+    };
+    detail.queues.sort_by(|a, b| {
+        b.lag()
+            .cmp(&a.lag())
+            .then_with(|| (&a.topic, &a.broker, a.queue).cmp(&(&b.topic, &b.broker, b.queue)))
+    });
+    if let Some(connection) = backlog.connection {
+        detail.clients = (connection.connection_set.into_iter())
+            .map(|c| ClientLine {
+                id: c.client_id,
+                addr: c.client_addr,
+                language: c.language.name().to_owned(),
+                version: version_name(c.version),
+            })
+            .collect();
+        detail.clients.sort_by(|a, b| a.id.cmp(&b.id));
+        detail.subscriptions = (connection.subscription_table.into_iter())
+            .map(|(topic, s)| (topic, s.sub_string))
+            .collect();
+    }
+    for (broker, config) in configs {
+        match config {
+            Ok(Some(config)) => {
+                detail
+                    .configs
+                    .insert(broker.id.name, group_config::fields(&config));
+            }
+            Ok(None) => {}
+            Err(e) => failed(&mut detail.failed, &broker, &e),
+        }
+    }
+    for (server, e) in backlogs.failed {
+        detail
+            .failed
+            .entry(server.to_string())
+            .or_insert_with(|| e.reason());
+    }
+    detail
+}
+
+async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Vec<ClientDetail> {
+    let connected = client.clients_of_group(masters, name).await;
+    let answers = client
+        .running_infos(&connected, name, false, client.deadline())
+        .await;
+    let told = answers.into_iter().map(|(id, info)| ClientDetail {
+        id,
+        told: info.map(|info| of_client(&info)).map_err(|e| e.reason()),
+    });
+    told.collect()
+}
+
+fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
+    let held = || info.mq_table.iter().filter(|(_, state)| !state.droped);
+    let popped = info.mq_pop_table.iter().filter(|(_, state)| !state.droped);
+    let rates = info.status_table.values();
+    let n = rates.len().max(1) as f64;
+    ClientTold {
+        queues: held()
+            .map(|(queue, _)| queue)
+            .chain(popped.map(|(queue, _)| queue))
+            .map(|q| (q.topic.clone(), q.broker_name.clone(), q.queue_id))
+            .collect(),
+        cached: held().map(|(_, s)| i64::from(s.cached_msg_count)).sum(),
+        cached_mib: held().map(|(_, s)| i64::from(s.cached_msg_size_in_mib)).sum(),
+        last_pull_ms: held()
+            .map(|(_, s)| s.last_pull_timestamp)
+            .filter(|at| *at > 0)
+            .min(),
+        consume_rt_ms: rates.clone().map(|r| r.consume_rt).sum::<f64>() / n,
+        ok_tps: rates.clone().map(|r| r.consume_ok_tps).sum(),
+        failed_tps: rates.map(|r| r.consume_failed_tps).sum(),
+    }
+}

@@ -1,0 +1,298 @@
+//! One group: its queues, its clients, its backlog over time.
+
+use std::collections::HashMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::bar::{self, Base};
+use super::theme::Role;
+use super::{grid, groups, text, topics};
+use crate::client::findings::Subject;
+use crate::client::lag::GroupKind;
+use crate::client::snapshot::GroupState;
+use crate::tui::app::App;
+use crate::tui::history;
+use crate::tui::table::{Cell, Row, Table};
+use crate::tui::want::{ClientDetail, Found, GroupDetail, Want};
+
+/// A client that has not pulled for so long is stuck, if there is something to pull, ms.
+const STUCK_MS: u64 = 5 * 60 * 1000;
+/// Messages in the cache from which Java's client holds back its pulls.
+const FLOW_CONTROL: i64 = 1000;
+
+fn name(app: &App) -> &str {
+    app.place.group().unwrap_or_default()
+}
+
+fn state(app: &App) -> Option<&GroupState> {
+    app.shown().snapshot.groups.iter().find(|g| g.name == name(app))
+}
+
+fn detail(app: &App) -> Option<&GroupDetail> {
+    match app.found(&Want::Group(name(app).to_owned())).get() {
+        Some(Found::Group(detail)) => Some(detail),
+        _ => None,
+    }
+}
+
+fn told(app: &App) -> Option<&[ClientDetail]> {
+    match app.found(&Want::Clients(name(app).to_owned())).get() {
+        Some(Found::Clients(clients)) => Some(clients),
+        _ => None,
+    }
+}
+
+/// `CID_pay  online  lag 1.21M  slope +310/s  ETA never  inflight 812`.
+pub fn title(app: &App) -> String {
+    let group = name(app);
+    let model = app.shown();
+    let mut parts = vec![group.to_owned()];
+    if let Some(detail) = detail(app) {
+        parts.push(detail.kind.name().to_owned());
+        if detail.field("consume-enable") == Some("false") {
+            parts.push("PAUSED".to_owned());
+        }
+    }
+    if let Some(state) = state(app) {
+        let broadcast = detail(app).is_some_and(|d| d.kind == GroupKind::Broadcasting);
+        let lag = if broadcast { None } else { state.total_lag() };
+        parts.push(format!("lag {}", groups::lag_cell(state, broadcast).plain()));
+        parts.push(format!("slope {}", groups::slope(model, group).plain()));
+        parts.push(format!("ETA {}", groups::eta(model, group, lag).plain()));
+    }
+    if let Some(detail) = detail(app) {
+        let inflight: i64 = detail.queues.iter().filter_map(|q| q.inflight).sum();
+        if inflight > 0 {
+            parts.push(format!("inflight {inflight}"));
+        }
+        parts.push(format!("out {}/s", text::count(detail.tps)));
+    }
+    parts.join("  ")
+}
+
+/// The clients by the queue that they say they read.
+fn owners(app: &App) -> HashMap<(&str, &str, i32), &str> {
+    let told = told(app).into_iter().flatten();
+    let of = told.filter_map(|c| Some((c.id.as_str(), c.told.as_ref().ok()?)));
+    of.flat_map(|(id, told)| {
+        told.queues
+            .iter()
+            .map(move |(topic, broker, queue)| ((topic.as_str(), broker.as_str(), *queue), id))
+    })
+    .collect()
+}
+
+/// Every queue that the group has a position in.
+pub fn queues(app: &App) -> Table {
+    let mut table = Table::new([
+        ("TOPIC/QUEUE", false, 0),
+        ("BROKER", false, 2),
+        ("COMMIT", true, 3),
+        ("MAX", true, 4),
+        ("LAG", true, 0),
+        ("TIME LAG", true, 0),
+        ("CLIENT", false, 1),
+        ("LAST", true, 5),
+    ]);
+    let Some(detail) = detail(app) else {
+        return table;
+    };
+    let owners = owners(app);
+    let all_told = told(app).is_some_and(|t| t.iter().all(|c| c.told.is_ok()));
+    let broadcast = detail.kind == GroupKind::Broadcasting;
+    for row in &detail.queues {
+        let lag = if broadcast { None } else { row.lag() };
+        let key = (row.topic.clone(), row.broker.clone(), row.queue);
+        let time_lag = match (lag, detail.oldest.get(&key)) {
+            (Some(0), _) => Cell::text("0s").by(0.0),
+            (_, Some(Ok(age))) => {
+                let ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                Cell::number(text::age(ms), ms as f64)
+            }
+            (_, Some(Err(_))) => Cell::failed(),
+            (None, _) => Cell::none(),
+            (_, None) => Cell::unknown(),
+        };
+        let client = match owners.get(&(row.topic.as_str(), row.broker.as_str(), row.queue)) {
+            Some(id) => Cell::text(*id),
+            None if detail.kind == GroupKind::Offline => Cell::of("(offline)", Role::Warn),
+            None if all_told && lag.is_some_and(|lag| lag > 0) => Cell::of("(unassigned) !", Role::Warn),
+            None if all_told => Cell::text("(unassigned)"),
+            // i asks the clients.
+            None => Cell::unknown(),
+        };
+        let role = if row.is_beyond_end() {
+            Role::Crit
+        } else {
+            Role::Plain
+        };
+        let id = format!("{}/{}", row.topic, row.queue);
+        table.rows.push(Row {
+            id: format!("{} {id}", row.broker),
+            name: id.clone(),
+            subject: Some(Subject::Topic(row.topic.clone())),
+            cells: vec![
+                Cell::text(id),
+                Cell::text(&row.broker),
+                row.committed
+                    .map_or_else(Cell::none, |at| Cell::whole(at).role(role)),
+                Cell::whole(row.max),
+                match lag {
+                    Some(lag) => Cell::whole(lag).role(role),
+                    None if broadcast => Cell::text("n/a"),
+                    None => Cell::unknown(),
+                },
+                time_lag,
+                client,
+                match row.last_consumed_ms.filter(|at| *at > 0) {
+                    Some(at) => topics::age(app.shown_ms(), at),
+                    None => Cell::none(),
+                },
+            ],
+        });
+    }
+    table
+}
+
+/// The clients: what the broker knows of them, and their own numbers where they were asked.
+pub fn clients(app: &App) -> Table {
+    let mut table = Table::new([
+        ("CLIENT", false, 0),
+        ("VER", false, 2),
+        ("LANG", false, 4),
+        ("ADDRESS", false, 6),
+        ("QUEUES", true, 1),
+        ("LAG", true, 0),
+        ("CACHED", true, 3),
+        ("RT ms", true, 3),
+        ("OK/s", true, 2),
+        ("FAIL/s", true, 2),
+        ("PULL", true, 3),
+        ("FLAG", false, 0),
+    ]);
+    let Some(detail) = detail(app) else {
+        return table;
+    };
+    let told: HashMap<&str, &ClientDetail> = (told(app).into_iter().flatten())
+        .map(|c| (c.id.as_str(), c))
+        .collect();
+    for client in &detail.clients {
+        let mut cells = vec![
+            Cell::text(&client.id),
+            Cell::text(&client.version),
+            Cell::text(&client.language),
+            Cell::text(&client.addr),
+        ];
+        cells.extend(numbers(app, detail, told.get(client.id.as_str()).copied()));
+        table.rows.push(Row {
+            id: client.id.clone(),
+            name: client.id.clone(),
+            subject: None,
+            cells,
+        });
+    }
+    table
+}
+
+fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Vec<Cell> {
+    let told = match client.map(|c| &c.told) {
+        None => return (0..8).map(|_| Cell::unknown()).collect(),
+        Some(Err(why)) => {
+            let mut cells: Vec<Cell> = (0..7).map(|_| Cell::failed()).collect();
+            cells.push(Cell::of(why, Role::Warn));
+            return cells;
+        }
+        Some(Ok(told)) => told,
+    };
+    let mine = |topic: &str, broker: &str, queue: i32| {
+        told.queues
+            .iter()
+            .any(|(t, b, q)| t == topic && b == broker && *q == queue)
+    };
+    let lag: i64 = (detail.queues.iter())
+        .filter(|row| mine(&row.topic, &row.broker, row.queue))
+        .filter_map(crate::client::snapshot::GroupLag::lag)
+        .sum();
+    let pull_ms = told.last_pull_ms.map(|at| super::age_ms(app.shown_ms(), at));
+    let mut flags: Vec<(String, Role)> = Vec::new();
+    if lag > 0 && pull_ms.is_some_and(|ms| ms > STUCK_MS) {
+        flags.push(("✗ STUCK ".to_owned(), Role::Crit));
+    }
+    if told.cached >= FLOW_CONTROL {
+        flags.push(("! flow ctl ".to_owned(), Role::Warn));
+    }
+    if told.queues.is_empty() {
+        flags.push(("no queue ".to_owned(), Role::Warn));
+    }
+    if flags.is_empty() {
+        flags.push(("–".to_owned(), Role::Plain));
+    }
+    vec![
+        Cell::number(told.queues.len().to_string(), told.queues.len() as f64),
+        Cell::number(text::count(lag as f64), lag as f64),
+        Cell::number(
+            format!("{}/{} MiB", told.cached, told.cached_mib),
+            told.cached as f64,
+        ),
+        Cell::number(format!("{:.1}", told.consume_rt_ms), told.consume_rt_ms),
+        Cell::number(text::count(told.ok_tps), told.ok_tps),
+        Cell::number(text::count(told.failed_tps), told.failed_tps),
+        pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),
+        Cell {
+            pieces: flags,
+            key: crate::tui::table::Key::Text,
+        },
+    ]
+}
+
+/// `Clients 12  (i: their own numbers, T: stacks)`.
+pub fn clients_title(app: &App) -> String {
+    let count = detail(app).map_or_else(|| "?".to_owned(), |d| d.clients.len().to_string());
+    let hint = if app.clients {
+        "i: only what the broker knows"
+    } else {
+        "i: ask them for their own numbers"
+    };
+    format!("Clients {count}  ({hint})")
+}
+
+/// The backlog over the last ten minutes, with its scale.
+pub fn chart(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = app.theme();
+    let Some(series) = app.shown().group_series.get(name(app)).filter(|s| !s.is_empty()) else {
+        grid::put(
+            buffer,
+            area.x + 1,
+            area.y,
+            area.right(),
+            "? no backlog was told yet",
+            theme.style(Role::Plain),
+        );
+        return;
+    };
+    const LABEL: usize = 8;
+    let columns = usize::from(area.width).saturating_sub(LABEL + 3);
+    let rows = usize::from(area.height);
+    let lines = bar::chart(series.tail(history::POINTS), columns, rows, Base::Zero);
+    let peak = series.peak().unwrap_or(0.0);
+    for (i, (line, y)) in lines.iter().zip(area.top()..area.bottom()).enumerate() {
+        let label = match i {
+            0 => text::count(peak),
+            _ if i + 1 == lines.len() => "0".to_owned(),
+            _ if i * 2 == lines.len() => text::count(peak / 2.0),
+            _ => String::new(),
+        };
+        let pieces = [
+            (format!("{label:>LABEL$} ┤"), Role::Label),
+            (line.clone(), Role::Data),
+        ];
+        grid::pieces(buffer, area.x + 1, y, area.right(), theme, &pieces);
+    }
+}
+
+/// `lag over 8m 20s`.
+pub fn chart_title(app: &App) -> String {
+    let span = app.shown().group_series.get(name(app)).map_or(0, |s| s.span_ms());
+    format!("lag over {}", text::age(span))
+}

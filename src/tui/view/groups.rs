@@ -1,0 +1,208 @@
+//! The list of groups, and the cells that every list of groups has.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::bar::{self, Base};
+use super::theme::Role;
+use super::{cell, text, topics};
+use crate::client::admin::group::is_system;
+use crate::client::findings::{Finding, Subject};
+use crate::client::lag::GroupKind;
+use crate::client::snapshot::{GroupLag, GroupState};
+use crate::tui::app::App;
+use crate::tui::history::{self, Eta, Trend};
+use crate::tui::model::{Model, SLOPE_WINDOW_MS};
+use crate::tui::table::{Cell, Row, Table};
+use crate::tui::want::{Found, GroupBrief, Want};
+
+/// Columns of the small series.
+const SPARK: usize = 10;
+
+/// The rows: largest backlog first.
+pub fn table(app: &App) -> Table {
+    let model = app.shown();
+    let mut table = Table::new([
+        ("GROUP", false, 0),
+        ("MODE", false, 4),
+        ("MEMB", true, 3),
+        ("TOP", true, 6),
+        ("LAG", true, 0),
+        ("10 MIN", false, 2),
+        ("SLOPE", true, 3),
+        ("OLDEST", true, 2),
+        ("ETA", true, 0),
+        ("OUT/s", true, 4),
+        ("RETRY", true, 5),
+        ("NOTE", false, 1),
+    ]);
+    let mut groups: Vec<&GroupState> = model
+        .snapshot
+        .groups
+        .iter()
+        .filter(|g| !is_system(&g.name))
+        .collect();
+    groups.sort_by_cached_key(|g| (std::cmp::Reverse(g.total_lag()), g.name.clone()));
+    let mut notes: HashMap<&str, &Finding> = HashMap::new();
+    for finding in &model.findings {
+        if let Subject::Group(name) = &finding.subject {
+            notes.entry(name).or_insert(finding);
+        }
+    }
+    for group in groups {
+        let name = &group.name;
+        let rows = || group.lag.get().into_iter().flatten();
+        let of_topics: BTreeSet<&str> = rows()
+            .map(|row| row.topic.as_str())
+            .filter(|topic| !is_retry(topic))
+            .collect();
+        let brief = app.found(&Want::GroupBrief(name.clone()));
+        let of = |make: &dyn Fn(&GroupBrief) -> Cell| {
+            cell::value(brief, app.shown_ms(), |found| match found {
+                Found::GroupBrief(brief) => Some(make(brief)),
+                _ => None,
+            })
+        };
+        let known = match brief.get() {
+            Some(Found::GroupBrief(brief)) => Some(brief),
+            _ => None,
+        };
+        let broadcast = known.is_some_and(|b| b.kind == GroupKind::Broadcasting);
+        let lag = if broadcast { None } else { group.total_lag() };
+        let retry: i64 = rows()
+            .filter(|r| is_retry(&r.topic))
+            .filter_map(GroupLag::lag)
+            .sum();
+        table.rows.push(Row {
+            id: name.clone(),
+            name: name.clone(),
+            subject: Some(Subject::Group(name.clone())),
+            cells: vec![
+                Cell::text(name),
+                of(&|brief| Cell::text(mode(brief))),
+                of(&|brief| Cell::number(brief.clients.to_string(), brief.clients as f64)),
+                Cell::number(of_topics.len().to_string(), of_topics.len() as f64),
+                lag_cell(group, broadcast),
+                spark(model, name, SPARK),
+                slope(model, name),
+                oldest(app, group, lag),
+                eta(model, name, lag),
+                of(&|brief| Cell::number(text::count(brief.tps), brief.tps)),
+                Cell::number(text::count(retry as f64), retry as f64),
+                note(notes.get(name.as_str()).copied(), known, lag),
+            ],
+        });
+    }
+    table
+}
+
+fn is_retry(topic: &str) -> bool {
+    topic.starts_with(crate::protocol::model::RETRY_PREFIX)
+}
+
+/// `push clu`, `pop clu`, `push brd`, `–`.
+fn mode(brief: &GroupBrief) -> String {
+    let how = match brief.kind {
+        GroupKind::Offline => return "–".to_owned(),
+        GroupKind::Clustering => "clu",
+        GroupKind::Broadcasting => "brd",
+    };
+    format!("{} {how}", brief.takes)
+}
+
+/// Backlog of a group; `n/a` when its positions are on its clients.
+pub fn lag_cell(group: &GroupState, broadcast: bool) -> Cell {
+    if broadcast {
+        return Cell::text("n/a");
+    }
+    match group.total_lag() {
+        Some(lag) => {
+            let bound = if group.partial { "≥" } else { "" };
+            Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64)
+        }
+        None => Cell::unknown(),
+    }
+}
+
+/// Backlog over the last ten minutes.
+pub fn spark(model: &Model, group: &str, columns: usize) -> Cell {
+    let series = model.group_series.get(group);
+    let spark = series.map_or_else(String::new, |s| {
+        bar::sparkline(s.tail(history::POINTS), columns, Base::Lowest)
+    });
+    Cell::of(spark, Role::Data)
+}
+
+/// `+310/s`: change of the backlog over the last minute.
+pub fn slope(model: &Model, group: &str) -> Cell {
+    let series = model.group_series.get(group);
+    let Some((slope, lag)) = series.and_then(|s| Some((s.slope(SLOPE_WINDOW_MS)?, s.last()?))) else {
+        return Cell::unknown();
+    };
+    let (sign, role) = match history::trend(lag, slope) {
+        Trend::Rising => ("+", Role::Warn),
+        Trend::Falling => ("", Role::Ok),
+        Trend::Flat => return Cell::number("0/s", slope),
+    };
+    Cell::of(format!("{sign}{}/s", text::count(slope)), role).by(slope)
+}
+
+/// Time since the group last read a message in the queue that waits longest.
+pub fn oldest(app: &App, group: &GroupState, lag: Option<i64>) -> Cell {
+    let rows = group.lag.get().into_iter().flatten();
+    let oldest = rows
+        .filter(|row| row.lag().is_some_and(|lag| lag > 0))
+        .filter_map(|row| row.last_consumed_ms.filter(|at| *at > 0))
+        .min();
+    match (oldest, lag) {
+        (Some(at), Some(1..)) => topics::age(app.shown_ms(), at),
+        (None, Some(1..)) => Cell::unknown(),
+        _ => Cell::none(),
+    }
+}
+
+/// When the backlog is gone.
+pub fn eta(model: &Model, group: &str, lag: Option<i64>) -> Cell {
+    let Some(lag) = lag else {
+        return Cell::none();
+    };
+    let slope = model
+        .group_series
+        .get(group)
+        .and_then(|s| s.slope(SLOPE_WINDOW_MS));
+    match history::eta(lag as f64, slope) {
+        Eta::Seconds(s) if s < 30.0 * 86_400.0 => {
+            Cell::number(text::age((s * 1000.0) as u64), s).role(Role::Ok)
+        }
+        Eta::Seconds(s) => Cell::number("> 30 days", s),
+        Eta::Never => Cell::of("never", Role::Warn).by(f64::MAX),
+        Eta::Flat => Cell::text("flat").by(f64::MAX / 2.0),
+        Eta::Unknown => Cell::unknown(),
+        Eta::Done => Cell::none(),
+    }
+}
+
+fn note(finding: Option<&Finding>, brief: Option<&GroupBrief>, lag: Option<i64>) -> Cell {
+    if brief.is_some_and(|b| b.kind == GroupKind::Offline) && lag.is_some_and(|lag| lag > 0) {
+        return Cell::of("! OFFLINE", Role::Warn);
+    }
+    if let Some(finding) = finding {
+        let (glyph, role) = super::rows::severity(finding.severity);
+        return Cell::of(format!("{glyph} {}", finding.rule.replace('-', " ")), role);
+    }
+    let Some(brief) = brief else {
+        return Cell::text("");
+    };
+    if brief.kind == GroupKind::Broadcasting {
+        return Cell::text("broadcast");
+    }
+    if brief.versions > 1 {
+        return Cell::text("mixed versions");
+    }
+    if brief.inflight > 0 {
+        return Cell::text(format!("inflight {}", brief.inflight));
+    }
+    if brief.kind == GroupKind::Offline {
+        return Cell::text("offline");
+    }
+    Cell::text("")
+}

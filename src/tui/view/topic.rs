@@ -1,0 +1,295 @@
+//! One topic: its queues, its groups, its scaling.
+
+use std::collections::HashMap;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::bar::{self, Piece};
+use super::theme::Role;
+use super::{grid, text, topics};
+use crate::client::findings::Subject;
+use crate::client::snapshot::{GroupLag, TopicState};
+use crate::tui::app::App;
+use crate::tui::table::{Cell, Row, Table};
+use crate::tui::want::{Found, TopicDetail, Want};
+use crate::tui::work::Work;
+
+/// Columns of a lag bar.
+const BAR: usize = 10;
+
+fn name(app: &App) -> &str {
+    app.place.topic().unwrap_or_default()
+}
+
+fn state(app: &App) -> Option<&TopicState> {
+    app.shown().snapshot.topics.iter().find(|t| t.name == name(app))
+}
+
+fn detail(app: &App) -> Option<&TopicDetail> {
+    match app.found(&Want::Topic(name(app).to_owned())).get() {
+        Some(Found::Topic(detail)) => Some(detail),
+        _ => None,
+    }
+}
+
+/// `orders   w 8 r 16   perm 6 rw-   in 4.1k/s`.
+pub fn title(app: &App) -> String {
+    let topic = name(app);
+    let mut parts = vec![topic.to_owned()];
+    if let Some(state) = state(app) {
+        let kinds: Vec<&str> = (state.brokers.iter())
+            .filter_map(|on| on.attributes.get("message.type").map(String::as_str))
+            .collect();
+        parts.extend(kinds.first().map(|k| format!("type {k}")));
+        parts.push(topics::numbers(app, topic));
+        parts.push(format!("perm {}", topics::perms(app, topic)));
+        if state.brokers.iter().any(|on| on.order) {
+            parts.push("ordered".to_owned());
+        }
+    }
+    if let Some(detail) = detail(app) {
+        let bound = if detail.failed.is_empty() { "" } else { "≥" };
+        parts.push(format!("in {bound}{}/s", text::count(detail.in_tps)));
+        parts.push(format!("{bound}{} messages", text::count(detail.messages as f64)));
+    }
+    parts.join("   ")
+}
+
+/// Every queue, with the group that is furthest behind in it.
+pub fn queues(app: &App) -> Table {
+    let mut table = Table::new([
+        ("BROKER/Q", false, 0),
+        ("MIN", true, 4),
+        ("MAX", true, 2),
+        ("IN/s", true, 3),
+        ("LAST PUT", true, 3),
+        ("WORST GROUP", false, 1),
+        ("LAG", true, 0),
+        ("W R", false, 0),
+        ("BAR (lag)", false, 5),
+    ]);
+    let (Some(detail), Some(state)) = (detail(app), state(app)) else {
+        return table;
+    };
+    let worst = worst(app, &state.name);
+    let most = worst.values().map(|(_, lag)| *lag).max().unwrap_or(0).max(1);
+    for (broker, why) in &detail.failed {
+        table.rows.push(Row {
+            id: format!("{broker}/"),
+            name: broker.clone(),
+            subject: None,
+            cells: std::iter::once(Cell::of(format!("{broker} ✗ {why}"), Role::Crit))
+                .chain((1..9).map(|_| Cell::unknown()))
+                .collect(),
+        });
+    }
+    for queue in &detail.queues {
+        let on = state.brokers.iter().find(|on| on.broker.name == queue.broker);
+        let writable = on.is_some_and(|on| queue.queue < on.write_queues && on.perm.writable());
+        let readable = on.is_some_and(|on| queue.queue < on.read_queues && on.perm.readable());
+        let behind = worst.get(&(queue.broker.as_str(), queue.queue));
+        let dot = |is| if is { "●" } else { "○" };
+        let stranded = !readable && queue.max > queue.min;
+        let (group, lag) = match behind {
+            Some((group, lag)) => (Cell::text(*group), Cell::whole(*lag)),
+            None => (Cell::none(), Cell::none()),
+        };
+        let lag_of = behind.map_or(0, |(_, lag)| *lag);
+        let mut bar = vec![(bar::gauge(lag_of as f64 / most as f64, BAR), Role::Data)];
+        if stranded && behind.is_none_or(|(_, lag)| *lag > 0) {
+            bar.push((" ! not readable".to_owned(), Role::Warn));
+        } else if !writable && lag_of > 0 {
+            bar.push((" draining".to_owned(), Role::Warn));
+        }
+        let id = format!("{}/{}", queue.broker, queue.queue);
+        table.rows.push(Row {
+            id: id.clone(),
+            name: id.clone(),
+            subject: behind.map(|(group, _)| Subject::Group((*group).to_owned())),
+            cells: vec![
+                Cell::text(id).by(f64::from(queue.queue)),
+                Cell::whole(queue.min),
+                Cell::whole(queue.max),
+                queue
+                    .in_tps
+                    .map_or_else(Cell::unknown, |rate| Cell::number(text::count(rate), rate)),
+                match queue.last_ms {
+                    0 => Cell::none(),
+                    at => topics::age(app.shown_ms(), at),
+                },
+                group,
+                lag,
+                Cell::text(format!("{} {}", dot(writable), dot(readable))),
+                Cell {
+                    pieces: bar,
+                    key: crate::tui::table::Key::Number(lag_of as f64),
+                },
+            ],
+        });
+    }
+    table
+}
+
+/// The group that is furthest behind, by broker and queue.
+fn worst<'a>(app: &'a App, topic: &str) -> HashMap<(&'a str, i32), (&'a str, i64)> {
+    let mut worst: HashMap<(&str, i32), (&str, i64)> = HashMap::new();
+    for group in &app.shown().snapshot.groups {
+        let rows = group.lag.get().into_iter().flatten();
+        for row in rows.filter(|row| row.topic == topic) {
+            let Some(lag) = GroupLag::lag(row) else { continue };
+            let entry = worst
+                .entry((row.broker.as_str(), row.queue))
+                .or_insert((&group.name, lag));
+            if lag > entry.1 {
+                *entry = (&group.name, lag);
+            }
+        }
+    }
+    worst
+}
+
+/// The groups of the topic.
+pub fn groups(app: &App) -> Table {
+    let mut table = Table::new([
+        ("GROUP", false, 0),
+        ("MEMB", true, 1),
+        ("LAG", true, 0),
+        ("OUT/s", true, 2),
+        ("SUBSCRIPTION", false, 3),
+    ]);
+    let Some(detail) = detail(app) else {
+        return table;
+    };
+    let mut groups: Vec<_> = detail.groups.iter().collect();
+    groups.sort_by(|a, b| b.lag.cmp(&a.lag).then_with(|| a.name.cmp(&b.name)));
+    for group in groups {
+        let offline = group.clients == 0;
+        let role = if offline && group.lag.unwrap_or(0) > 0 {
+            Role::Warn
+        } else {
+            Role::Plain
+        };
+        table.rows.push(Row {
+            id: group.name.clone(),
+            name: group.name.clone(),
+            subject: Some(Subject::Group(group.name.clone())),
+            cells: vec![
+                Cell::text(&group.name),
+                if offline {
+                    Cell::of("OFFLINE", role).by(0.0)
+                } else {
+                    Cell::number(group.clients.to_string(), group.clients as f64)
+                },
+                group.lag.map_or_else(Cell::unknown, |lag| {
+                    Cell::number(text::count(lag as f64), lag as f64).role(role)
+                }),
+                Cell::number(text::count(group.out_tps), group.out_tps),
+                Cell::text(group.expressions.join(" | ")),
+            ],
+        });
+    }
+    table
+}
+
+/// The numbers as bars, the change in flight, or what can be done.
+pub fn scaling(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = app.theme();
+    let lines = scaling_lines(
+        app,
+        usize::from(area.width.saturating_sub(2)),
+        usize::from(area.height),
+    );
+    for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
+        grid::pieces(buffer, area.x + 1, y, area.right() - 1, theme, line);
+    }
+}
+
+fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
+    let plain = |text: String| vec![(text, Role::Plain)];
+    let mut lines: Vec<Vec<Piece>> = Vec::new();
+    let Some(state) = state(app) else {
+        return vec![plain("? no broker has told this topic yet".to_owned())];
+    };
+    let most = (state.brokers.iter())
+        .map(|on| on.write_queues.max(on.read_queues))
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    let bar_columns = columns.saturating_sub(36).clamp(4, 16);
+    let bar = |n: i32| {
+        let filled = bar::gauge(f64::from(n) / f64::from(most), bar_columns);
+        let pad = bar_columns.saturating_sub(text::width(&filled));
+        format!("{filled}{}", " ".repeat(pad))
+    };
+    let mut seen: Vec<(i32, i32)> = Vec::new();
+    for on in &state.brokers {
+        let numbers = (on.write_queues, on.read_queues);
+        if seen.contains(&numbers) {
+            continue;
+        }
+        seen.push(numbers);
+        let short = if on.read_queues < on.write_queues {
+            (" ! read < write: some are not read".to_owned(), Role::Crit)
+        } else {
+            (String::new(), Role::Plain)
+        };
+        lines.push(vec![
+            ("write ".to_owned(), Role::Label),
+            (
+                format!("{}{:>3}  ", bar(on.write_queues), on.write_queues),
+                Role::Data,
+            ),
+            ("read ".to_owned(), Role::Label),
+            (
+                format!("{}{:>3}", bar(on.read_queues), on.read_queues),
+                Role::Data,
+            ),
+            short,
+        ]);
+    }
+    if seen.len() > 1 {
+        lines.push(vec![("! brokers differ".to_owned(), Role::Warn)]);
+    }
+    let subject = Subject::Topic(state.name.clone());
+    let last = app
+        .works
+        .iter()
+        .rev()
+        .find(|w| w.deed.about.as_ref() == Some(&subject));
+    match last {
+        Some(work) => lines.extend(work_lines(app, work, columns, rows.saturating_sub(lines.len()))),
+        None if app.settings.read_only => {}
+        None => {
+            lines.push(plain(
+                "q sets the numbers: a plan that waits until nothing can be lost".to_owned(),
+            ));
+            lines.push(plain("more: readers first, then writers".to_owned()));
+            lines.push(plain(
+                "fewer: writers leave, queues drain, readers leave".to_owned(),
+            ));
+            lines.push(plain(
+                "u goes back after an interruption; P changes the permission".to_owned(),
+            ));
+        }
+    }
+    lines
+}
+
+/// A change of the topic: the command, its state, the newest lines of progress.
+fn work_lines(app: &App, work: &Work, columns: usize, room: usize) -> Vec<Vec<Piece>> {
+    let mut lines = vec![vec![(work.deed.line(), Role::Label)]];
+    lines.push(vec![super::dialog::stage(app, work)]);
+    let room = room.saturating_sub(lines.len());
+    let wrapped: Vec<String> = (work.lines.iter())
+        .flat_map(|line| {
+            text::wrap(line, columns)
+                .into_iter()
+                .map(|l| l.into_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let from = wrapped.len().saturating_sub(room);
+    lines.extend(wrapped[from..].iter().map(|l| vec![(l.clone(), Role::Plain)]));
+    lines
+}

@@ -1,0 +1,205 @@
+//! What a screen wants to know beyond the standing poll, and what was found: plain data. [`ask`](super::ask) asks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::client::lag::GroupKind;
+use crate::client::snapshot::GroupLag;
+
+use super::deed::Sheet;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Want {
+    /// Queues, traffic and groups of a topic.
+    Topic(String),
+    /// Size and newest message of a topic, for its row in the list.
+    TopicBrief(String),
+    /// Positions, clients and configuration of a group.
+    Group(String),
+    /// Clients of a group, for its row in the list.
+    GroupBrief(String),
+    /// What each client of a group says about itself: reaches into the clients, so only when asked for.
+    Clients(String),
+    /// What a command of the CLI shows, word by word; it never changes anything.
+    Sheet(Vec<String>),
+}
+
+/// A question and how often it is asked while it is on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The question.
+    pub want: Want,
+    /// Pause between two times; `None` asks once.
+    pub every: Option<Duration>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// Of [`Want::Topic`].
+    Topic(Box<TopicDetail>),
+    /// Of [`Want::TopicBrief`].
+    TopicBrief(TopicBrief),
+    /// Of [`Want::GroupBrief`].
+    GroupBrief(GroupBrief),
+    /// Of [`Want::Group`].
+    Group(Box<GroupDetail>),
+    /// Of [`Want::Clients`].
+    Clients(Vec<ClientDetail>),
+    /// Of [`Want::Sheet`].
+    Sheet(Box<Sheet>),
+}
+
+/// A topic in a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicBrief {
+    /// Messages that are there.
+    pub messages: i64,
+    /// Store time of the newest one, epoch ms; 0 without any.
+    pub last_ms: i64,
+    /// A broker did not answer.
+    pub partial: bool,
+}
+
+/// A group in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupBrief {
+    /// Whether and how it consumes.
+    pub kind: GroupKind,
+    /// `push`, `pull` or `pop`.
+    pub takes: &'static str,
+    /// Online clients.
+    pub clients: usize,
+    /// Different versions among them.
+    pub versions: usize,
+    /// Messages handed out and not yet acknowledged.
+    pub inflight: i64,
+    /// Messages a second consumed.
+    pub tps: f64,
+}
+
+/// A queue of a topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueEnds {
+    /// Broker name.
+    pub broker: String,
+    /// Queue number.
+    pub queue: i32,
+    /// First offset still there.
+    pub min: i64,
+    /// Exclusive end.
+    pub max: i64,
+    /// Store time of the newest message, epoch ms; 0 without any.
+    pub last_ms: i64,
+    /// Messages a second since the look before; `None` at the first one.
+    pub in_tps: Option<f64>,
+}
+
+/// A group on a topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupOnTopic {
+    /// Group name.
+    pub name: String,
+    /// Backlog in this topic; `None` when unknown.
+    pub lag: Option<i64>,
+    /// Online clients.
+    pub clients: usize,
+    /// Messages a second it gets.
+    pub out_tps: f64,
+    /// Subscription expressions of its clients.
+    pub expressions: Vec<String>,
+}
+
+/// A topic over all masters that have it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TopicDetail {
+    /// Its queues, by broker and number.
+    pub queues: Vec<QueueEnds>,
+    /// Its groups, by name.
+    pub groups: Vec<GroupOnTopic>,
+    /// Messages a second stored.
+    pub in_tps: f64,
+    /// Messages of the last day.
+    pub day: i64,
+    /// Messages that are there.
+    pub messages: i64,
+    /// Store time of the newest one, epoch ms; 0 without any.
+    pub last_stored_ms: i64,
+    /// Brokers that failed, and why.
+    pub failed: BTreeMap<String, String>,
+}
+
+/// A connected client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLine {
+    /// Client id.
+    pub id: String,
+    /// Its address.
+    pub addr: String,
+    /// Its language.
+    pub language: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// A group over all masters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupDetail {
+    /// Whether and how it consumes.
+    pub kind: GroupKind,
+    /// Positions, largest backlog first.
+    pub queues: Vec<GroupLag>,
+    /// Age of the first unread message by topic, broker and queue; the reason where it is unknown.
+    pub oldest: BTreeMap<(String, String, i32), Result<Duration, String>>,
+    /// Its clients.
+    pub clients: Vec<ClientLine>,
+    /// Subscriptions of its clients, topic to expression.
+    pub subscriptions: BTreeMap<String, String>,
+    /// Messages a second consumed.
+    pub tps: f64,
+    /// Configuration by broker name: [`fields`](crate::client::admin::group_config::fields).
+    pub configs: BTreeMap<String, Vec<(String, String)>>,
+    /// Brokers that failed, and why.
+    pub failed: BTreeMap<String, String>,
+}
+
+impl GroupDetail {
+    /// One field of the configuration, where all brokers agree.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self
+            .configs
+            .values()
+            .filter_map(|fields| fields.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str()));
+        let first = values.next()?;
+        values.all(|v| v == first).then_some(first)
+    }
+}
+
+/// What one client says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientDetail {
+    /// Client id.
+    pub id: String,
+    /// What it says, or why it did not.
+    pub told: Result<ClientTold, String>,
+}
+
+/// A client's own numbers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClientTold {
+    /// Queues it reads: topic, broker, number.
+    pub queues: Vec<(String, String, i32)>,
+    /// Messages fetched and not yet consumed.
+    pub cached: i64,
+    /// Their size, MiB.
+    pub cached_mib: i64,
+    /// Time of its oldest last pull, epoch ms.
+    pub last_pull_ms: Option<i64>,
+    /// Milliseconds a message takes to consume.
+    pub consume_rt_ms: f64,
+    /// Messages a second consumed.
+    pub ok_tps: f64,
+    /// Messages a second given back.
+    pub failed_tps: f64,
+}
