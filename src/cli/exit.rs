@@ -293,6 +293,15 @@ impl From<&client::Error> for Failure {
     }
 }
 
+impl From<client::resent::Error> for Failure {
+    fn from(e: client::resent::Error) -> Self {
+        match e {
+            client::resent::Error::Read { .. } => Self::usage(e.to_string()),
+            client::resent::Error::Write { .. } => Self::new(PRECONDITION, e.to_string()),
+        }
+    }
+}
+
 fn call(request: &str, server: &str, whole: &CallError) -> Failure {
     let base = |exit, what: String| Failure {
         target: Some(server.to_owned()),

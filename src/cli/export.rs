@@ -16,7 +16,6 @@ use super::exit::{self, Failure};
 use super::message::window;
 use super::output::{Cell, Listing, col, wide};
 use super::progress::Progress;
-use super::record::Record;
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time::When;
@@ -26,6 +25,7 @@ use crate::client::admin::group::is_system;
 use crate::client::declare::write;
 use crate::client::doctor::AGREED_SETTINGS;
 use crate::client::produce::Producer;
+use crate::client::record::Record;
 use crate::client::{Error, Which};
 
 /// Longest line of a file that is imported: a frame takes no more, and Base64 makes a third more of it.

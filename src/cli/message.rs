@@ -8,7 +8,6 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 
 pub use super::body::BodyForm;
-use super::body::{JsonTest, Test};
 use super::exit::{self, Failure};
 use super::message_list::StretchArgs;
 use super::output::{Cell, Column, Detail, Listing, col, wide};
@@ -17,12 +16,12 @@ use super::tail::{self, TailArgs};
 use super::time::{self, When};
 use super::topic::not_found;
 use super::{message_act, message_list};
-use crate::client::admin::cluster::registered;
 use crate::client::admin::message::Pull;
 use crate::client::admin::topic::{MAX_QUEUES, masters};
+use crate::client::content::{JsonTest, Test};
+use crate::client::find::Name;
 use crate::client::produce::{Outgoing, Producer};
-use crate::client::{BrokerAt, Message, Server};
-use crate::protocol::message_id::parse_offset_id;
+use crate::client::{BrokerAt, Message};
 use crate::protocol::model::java_hash;
 use crate::protocol::properties::names;
 
@@ -345,17 +344,12 @@ pub async fn at_place(session: &Session, place: &Place) -> Result<(Message, Vec<
 
 async fn by_id(session: &Session, id: &str, topic: Option<&str>) -> Result<(Message, Vec<Failure>), Failure> {
     let client = &session.client;
-    if let Ok((host, offset)) = parse_offset_id(id) {
-        // The id holds the broker's address. One that nobody registered may still be right behind an address map.
-        let addr = host.to_string();
-        let info = client.cluster_info().await;
+    if let Some(spot) = client.spot(id).await {
         session.warn_of_dead_name_servers();
-        let known = info.map(|info| registered(&info)).unwrap_or_default();
-        let server = known
-            .iter()
-            .find(|b| b.addr == addr)
-            .map_or_else(|| Server::at(&addr), BrokerAt::server);
-        match client.message_at(&server, offset, client.deadline()).await {
+        match client
+            .message_at(&spot.server, spot.offset, client.deadline())
+            .await
+        {
             Ok(message) => {
                 session.note(&format!("{id} is an offset id"));
                 return Ok((message, Vec::new()));
@@ -454,37 +448,14 @@ pub async fn search(
     window: (i64, i64),
     limit: i32,
 ) -> Result<(Vec<Message>, Vec<Failure>, String), Failure> {
-    let brokers = topic_masters(session, topic).await?;
-    let searched: Vec<String> = brokers.iter().map(|b| b.id.name.clone()).collect();
-    let client = &session.client;
-    let deadline = client.deadline();
-    let answers = client
-        .each(brokers, |broker| async move {
-            let server = broker.server();
-            match key {
-                Some(key) => {
-                    client
-                        .messages_by_key(&server, topic, key, window, limit, deadline)
-                        .await
-                }
-                None => {
-                    client
-                        .messages_by_unique_key(&server, topic, unique, deadline)
-                        .await
-                }
-            }
-        })
-        .await;
-    let (mut messages, mut failures) = (Vec::new(), Vec::new());
-    for answer in answers {
-        match answer {
-            Ok(found) => messages.extend(found),
-            Err(e) => failures.push(Failure::from(&e)),
-        }
-    }
-    messages.sort_by_key(|m: &Message| (m.stored_ms, m.physical_offset));
-    messages.retain(|m| (window.0..=window.1).contains(&m.stored_ms));
-    Ok((messages, failures, searched.join(", ")))
+    let name = key.map_or(Name::Unique(unique), Name::Key);
+    let found = session.client.find_messages(topic, name, window, limit).await;
+    session.warn_of_dead_name_servers();
+    let Some(found) = found? else {
+        return Err(not_found(session, topic, String::new()).await);
+    };
+    let failures = found.failed.iter().map(Failure::from).collect();
+    Ok((found.messages, failures, found.searched.join(", ")))
 }
 
 impl FindArgs {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::body::{BodyForm, Charset, Test};
+use super::body::{BodyForm, Charset};
 use super::exit::{self, Failure};
 use super::message::{columns, row};
 use super::output::{Cell, Format, Listing, col};
@@ -18,7 +18,9 @@ use super::time::{self, When};
 use super::topic::not_found;
 use crate::client::Message;
 use crate::client::admin::message::{QueueAt, queues};
-use crate::client::stretch::{From, Select};
+use crate::client::content::Test;
+use crate::client::ordered::Pace;
+use crate::client::stretch::{From, Select, picked};
 
 /// Rows that are printed at once when there is no limit.
 const CHUNK: usize = 1000;
@@ -125,18 +127,9 @@ pub async fn wanted(session: &Session, args: &StretchArgs) -> Result<Vec<QueueAt
     let Some(route) = route? else {
         return Err(not_found(session, &args.topic, String::new()).await);
     };
-    let all = queues(&route);
-    let found: Vec<QueueAt> = all
-        .iter()
-        .filter(|at| args.queue.is_none_or(|q| q == at.queue))
-        .filter(|at| {
-            args.broker
-                .as_ref()
-                .is_none_or(|b| at.broker.name.as_ref() == Some(b) || at.broker.addr == *b)
-        })
-        .cloned()
-        .collect();
+    let found = picked(&route, args.broker.as_deref(), args.queue);
     if found.is_empty() {
+        let all = queues(&route);
         let mut names: Vec<String> = all.iter().filter_map(|at| at.broker.name.clone()).collect();
         names.dedup();
         return Err(Failure::new(
@@ -229,40 +222,33 @@ pub async fn gather(
 ) -> (Vec<Message>, Vec<Failure>, u64) {
     let client = &session.client;
     let progress = Progress::new(session, topic);
-    let answers = client
-        .each(found, |at| {
-            let progress = &progress;
-            async move {
-                let range = client.stretch(&at, topic, from).await?;
-                let mut messages = Vec::new();
-                let mut visit = |message: Message| {
-                    progress.step();
-                    if message.stored_ms > until {
-                        return ControlFlow::Break(());
-                    }
-                    if passes(&message) {
-                        messages.push(message);
-                    }
-                    if messages.len() >= limit {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                };
-                client.read_stretch(&at, topic, range, select, &mut visit).await?;
-                Ok::<_, crate::client::Error>(messages)
-            }
-        })
-        .await;
-    let (mut messages, mut failures) = (Vec::new(), Vec::new());
-    for answer in answers {
-        match answer {
-            Ok(found) => messages.extend(found),
+    let pace = Pace::none();
+    let (mut stretches, mut failures) = (Vec::new(), Vec::new());
+    for stretch in client.stretches(topic, found, from, &pace).await {
+        match stretch {
+            Ok(stretch) => stretches.push(stretch),
             Err(e) => failures.push(Failure::from(&e)),
         }
     }
-    messages.sort_by_key(|m| (m.stored_ms, m.physical_offset));
-    messages.truncate(limit);
+    let mut messages = Vec::new();
+    let mut visit = |message: Message| {
+        progress.step();
+        if message.stored_ms > until {
+            return ControlFlow::Break(());
+        }
+        if passes(&message) {
+            messages.push(message);
+        }
+        if messages.len() >= limit {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let failed = client
+        .read_ordered(topic, stretches, select, &pace, &mut visit)
+        .await;
+    failures.extend(failed.iter().map(Failure::from));
     failures.dedup_by(|a, b| a.what == b.what);
     (messages, failures, progress.read())
 }

@@ -36,7 +36,6 @@ mod group_change;
 mod group_read;
 mod kv;
 mod lag;
-mod merge;
 mod message;
 mod message_act;
 mod message_list;
@@ -47,7 +46,6 @@ mod offsets;
 pub mod output;
 mod producer;
 mod progress;
-mod record;
 mod reset;
 mod restart;
 mod scale;
@@ -59,7 +57,6 @@ mod session;
 mod size;
 mod store;
 mod tail;
-pub mod time;
 mod topic;
 mod topic_change;
 mod topic_order;
@@ -80,6 +77,7 @@ use exit::Failure;
 use output::{Detail, Format};
 use session::{Global, Session};
 
+pub use crate::client::time;
 pub use docs::write_man_pages;
 
 /// RocketMQ for operators: name server, broker, admin commands and live dashboard in one binary

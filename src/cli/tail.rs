@@ -1,32 +1,23 @@
 //! `rmq message tail`: the newest messages of a topic, and what follows.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::Instant;
 
 use super::exit::Failure;
-use super::merge::Merge;
 use super::message::{BodyForm, columns, row};
 use super::output::{Format, Listing, Printer, cut, printable};
 use super::session::Session;
 use super::time::{self, When};
 use super::topic::not_found;
-use crate::client::admin::message::{Pull, PullStatus, Pulled, QueueAt, queues};
-use crate::client::{Deadline, Error, Message};
-use crate::protocol::body::SubscriptionData;
-use crate::protocol::codes;
+use crate::client::admin::message::{Pull, QueueAt, queues};
+use crate::client::follow::{Follow, Followed};
+use crate::client::stretch::{Select, picked};
+use crate::client::{Error, Message};
 
-/// How long a broker holds a pull of an idle queue.
-const HOLD: Duration = Duration::from_secs(15);
-/// What a held pull may take beyond it.
-const GRACE: Duration = Duration::from_secs(10);
-/// Pause between two notices of falling behind.
-const BEHIND_EVERY: Duration = Duration::from_secs(10);
 /// Messages of one pull.
 const BATCH: i32 = 32;
 
@@ -105,11 +96,11 @@ impl TailArgs {
                 .all(|(name, value)| message.property(name) == Some(value))
     }
 
-    /// The expression that the broker filters by, and its type.
-    fn expression(&self) -> (&str, &'static str) {
+    /// What the broker selects.
+    fn select(&self) -> Select {
         match &self.sql {
-            Some(sql) => (sql, SubscriptionData::SQL92),
-            None => (&self.tag, SubscriptionData::TAG),
+            Some(sql) => Select::Sql(sql.clone()),
+            None => Select::Tags(self.tag.clone()),
         }
     }
 
@@ -139,24 +130,14 @@ async fn wanted_queues(session: &Session, args: &TailArgs) -> Result<Vec<QueueAt
     let Some(route) = session.client.route(&args.topic).await? else {
         return Err(not_found(session, &args.topic, String::new()).await);
     };
-    let all = queues(&route);
-    let found: Vec<QueueAt> = all
-        .iter()
-        .filter(|at| args.queue.is_none_or(|q| q == at.queue))
-        .filter(|at| {
-            args.broker
-                .as_ref()
-                .is_none_or(|b| at.broker.name.as_ref() == Some(b) || at.broker.addr == *b)
-        })
-        .cloned()
-        .collect();
+    let found = picked(&route, args.broker.as_deref(), args.queue);
     if found.is_empty() {
         return Err(Failure::new(
             super::exit::NOT_FOUND,
             format!(
                 "topic {} has no such queue; it has {} queues",
                 args.topic,
-                all.len()
+                queues(&route).len()
             ),
         )
         .hint(format!("rmq topic route {}", args.topic)));
@@ -239,18 +220,18 @@ async fn read_queue(
     let client = &session.client;
     let (mut next, end) = range(session, args, at).await?;
     let mut messages = Vec::new();
+    let select = args.select();
+    let (text, kind) = select.expression();
     while next < end && messages.len() < limit {
         let pull = Pull {
             topic: &args.topic,
             queue: at.queue,
             offset: next,
             most: BATCH,
-            tags: args.expression().0,
+            tags: text,
             hold: None,
         };
-        let pulled = client
-            .pull_by(&at.broker, &pull, args.expression().1, client.deadline())
-            .await?;
+        let pulled = client.pull_by(&at.broker, &pull, kind, client.deadline()).await?;
         if let Some(damage) = &pulled.damage {
             session.warn(&format!(
                 "{} queue {} behind offset {next}: {damage}",
@@ -273,8 +254,6 @@ async fn read_queue(
     Ok(messages)
 }
 
-type Waiting<'a> = FuturesUnordered<BoxFuture<'a, (QueueAt, i64, Result<Pulled, Error>)>>;
-
 /// Where to begin in a queue that is followed.
 async fn begin(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<i64, Error> {
     let client = &session.client;
@@ -286,23 +265,24 @@ async fn begin(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<i64, 
 
 /// Prints messages in the order of their store time as they come, until the limit, the time or an interrupt.
 async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Result<(), Failure> {
-    let started_ms = time::now_ms();
     let mut left = args.limit();
     let mut out = Lines::new(session, args)?;
-    let mut merge = Merge::default();
-    let mut waiting: Waiting<'_> = FuturesUnordered::new();
-    // Queues that are not pulled while too many messages wait to be printed.
-    let mut parked: Vec<(QueueAt, i64)> = Vec::new();
-    let mut known: Vec<QueueAt> = Vec::new();
+    let mut queues = Vec::with_capacity(found.len());
     for at in found {
         let offset = begin(session, args, &at).await?;
-        known.push(at.clone());
-        waiting.push(hold(session, args, at, offset, Duration::ZERO));
+        queues.push((at, offset));
     }
-    let mut refresh = tokio::time::interval_at(Instant::now() + args.refresh, args.refresh);
-    let mut silent: BTreeMap<String, String> = BTreeMap::new();
+    let followed = Followed {
+        topic: args.topic.clone(),
+        broker: args.broker.clone(),
+        queue: args.queue,
+        select: args.select(),
+        refresh: args.refresh,
+    };
+    let wants = args.clone();
+    let passes = Box::new(move |message: &Message| wants.wants(message));
+    let mut follow = Follow::new(Arc::clone(&session.client), followed, passes, queues);
     let end = args.span.map(|span| Instant::now() + span);
-    let mut told_behind: Option<std::time::Instant> = None;
     // When the next message may be printed.
     let mut pace = std::time::Instant::now();
     while left > 0 {
@@ -312,7 +292,7 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
         } else {
             left
         };
-        for message in merge.due(now, most.min(left)) {
+        for message in follow.due(most.min(left)) {
             out.print(&message)?;
             left -= 1;
             if let Some(rate) = args.rate {
@@ -323,135 +303,38 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
         if left == 0 {
             break;
         }
-        if !merge.is_full() {
-            for (at, offset) in parked.drain(..) {
-                waiting.push(hold(session, args, at, offset, Duration::ZERO));
-            }
-        } else if told_behind.is_none_or(|at| at.elapsed() > BEHIND_EVERY) {
-            told_behind = Some(now);
-            session.warn(&format!(
-                "falling behind: {} messages wait to be printed, {} queues are not read meanwhile",
-                merge.len(),
-                parked.len()
-            ));
+        for notice in follow.notices() {
+            session.warn(&notice);
         }
-        let turn = merge
+        let turn = follow
             .next_due()
             .map(|due| if args.rate.is_some() { due.max(pace) } else { due });
         tokio::select! {
-            Some((at, offset, answer)) = waiting.next() => {
-                let (next, rest) = match answer {
-                    Ok(pulled) => {
-                        silent.remove(&at.broker.to_string());
-                        if pulled.status == PullStatus::OffsetMoved && pulled.next != offset {
-                            session.warn(&format!(
-                                "{} queue {}: offset {offset} is gone, going on at {}",
-                                at.broker, at.queue, pulled.next
-                            ));
-                        }
-                        let arrived = std::time::Instant::now();
-                        for message in pulled.messages {
-                            if args.wants(&message) {
-                                merge.push(message, arrived);
-                            }
-                        }
-                        (pulled.next, Duration::ZERO)
-                    }
-                    // An expression that the broker refuses will be refused again.
-                    Err(e) if e.remote_code() == Some(codes::SUBSCRIPTION_PARSE_FAILED) => {
-                        return Err(Failure::from(&e));
-                    }
-                    Err(e) => {
-                        let why = e.reason();
-                        if silent.insert(at.broker.to_string(), why.clone()).as_ref() != Some(&why) {
-                            session.warn(&format!("{}: {why}; trying again", at.broker));
-                        }
-                        (offset, Duration::from_secs(1))
-                    }
-                };
-                if merge.is_full() {
-                    parked.push((at, next));
-                } else {
-                    waiting.push(hold(session, args, at, next, rest));
-                }
-            }
-            () = until(turn) => {}
-            _ = refresh.tick() => {
-                for at in wanted_queues(session, args).await.unwrap_or_default() {
-                    if known.contains(&at) {
-                        continue;
-                    }
-                    // Stored since we began: a broker that comes back brings its whole past along.
-                    let client = &session.client;
-                    let since = client.offset_at(&at, &args.topic, started_ms, client.deadline()).await;
-                    if let Ok(offset) = since {
-                        known.push(at.clone());
-                        waiting.push(hold(session, args, at, offset, Duration::ZERO));
-                    }
-                }
-            }
+            waited = follow.wait(turn) => waited?,
             () = sleep_until(end) => break,
             _ = tokio::signal::ctrl_c() => {
-                print_rest(&mut out, &mut merge, left)?;
+                print_rest(&mut out, &mut follow, left)?;
                 return Err(Failure::new(super::exit::INTERRUPTED, "interrupted"));
             }
         }
     }
-    print_rest(&mut out, &mut merge, left)
+    print_rest(&mut out, &mut follow, left)
 }
 
 /// What came and waits for older messages is printed at the end, too.
-fn print_rest(out: &mut Lines<'_>, merge: &mut Merge, left: usize) -> Result<(), Failure> {
-    for message in merge.drain().into_iter().take(left) {
+fn print_rest(out: &mut Lines<'_>, follow: &mut Follow, left: usize) -> Result<(), Failure> {
+    for message in follow.rest().into_iter().take(left) {
         out.print(&message)?;
     }
     out.flush()
 }
 
 /// Sleeps until then, or for ever.
-async fn until(at: Option<std::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(Instant::from_std(at)).await,
-        None => std::future::pending().await,
-    }
-}
-
 async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
-}
-
-/// One held pull, after a rest.
-fn hold<'a>(
-    session: &'a Session,
-    args: &'a TailArgs,
-    at: QueueAt,
-    offset: i64,
-    rest: Duration,
-) -> BoxFuture<'a, (QueueAt, i64, Result<Pulled, Error>)> {
-    Box::pin(async move {
-        tokio::time::sleep(rest).await;
-        let pull = Pull {
-            topic: &args.topic,
-            queue: at.queue,
-            offset,
-            most: BATCH,
-            tags: args.expression().0,
-            hold: Some(HOLD),
-        };
-        let answer = session
-            .client
-            .pull_by(
-                &at.broker,
-                &pull,
-                args.expression().1,
-                Deadline::after(HOLD + GRACE),
-            )
-            .await;
-        (at, offset, answer)
-    })
 }
 
 /// Messages one a line, in the chosen form.

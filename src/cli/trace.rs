@@ -1,7 +1,5 @@
 //! `rmq message trace`: the way of one message from four sources, and which of them are missing and why.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use clap::Args;
 
 use super::exit::{self, Failure};
@@ -9,12 +7,10 @@ use super::message::{BodyForm, search};
 use super::output::{Cell, Detail, Listing, col};
 use super::session::Session;
 use super::time;
-use crate::client::admin::cluster::registered;
-use crate::client::admin::topic::masters;
+use crate::client::Message;
 use crate::client::dlq::origin_topic;
-use crate::client::trace::{Event, GroupCopy, Standing, TRACE_TOPIC, TraceRecord, Track};
-use crate::client::{BrokerAt, Message};
-use crate::protocol::message_id::parse_offset_id;
+use crate::client::trace::TRACE_TOPIC;
+use crate::client::way::{Missing, Way};
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// `rmq message trace`
@@ -38,16 +34,6 @@ pub struct TraceArgs {
     body: BodyForm,
 }
 
-/// Parts of the picture that are missing, with the reason.
-#[derive(Default)]
-struct Missing(Vec<(&'static str, String)>);
-
-impl Missing {
-    fn add(&mut self, part: &'static str, why: impl Into<String>) {
-        self.0.push((part, why.into()));
-    }
-}
-
 /// The message that is meant.
 struct Meant {
     message: Option<Message>,
@@ -64,42 +50,41 @@ pub async fn run(session: &Session, args: &TraceArgs) -> Result<(), Failure> {
     if let Some(message) = meant.message.take() {
         meant.message = Some(original(session, message, &mut missing).await);
     }
-    let deadline = client.deadline();
-    let unique_key = meant
-        .message
-        .as_ref()
-        .and_then(|m| m.unique_key().map(str::to_owned))
-        .or_else(|| meant.unique_key.clone());
-    let records = match &unique_key {
-        Some(id) => traced(session, args, id, &mut missing).await,
+    let zone = &session.printer.zone;
+    let way = match &meant.message {
+        Some(message) => {
+            let mut way = client.way(message, &args.trace_topic, |ms| zone.text(ms)).await;
+            missing.0.append(&mut way.missing.0);
+            way
+        }
         None => {
-            missing.add("trace", "the message has no unique key to look for");
-            Vec::new()
+            let records = match &meant.unique_key {
+                Some(id) => {
+                    client
+                        .traced(&args.trace_topic, id, &mut missing, |ms| zone.text(ms))
+                        .await
+                }
+                None => {
+                    missing.add("trace", "the message has no unique key to look for");
+                    Vec::new()
+                }
+            };
+            if records.is_empty() {
+                return Err(nothing(args, &meant, &missing));
+            }
+            Way {
+                records,
+                ..Way::default()
+            }
         }
     };
-    let Some(message) = &meant.message else {
-        if records.is_empty() {
-            return Err(nothing(args, &meant, &missing));
-        }
-        return print(session, args, &meant, &records, &[], &[], &missing);
-    };
-    let (tracks, groups) = standings(session, message, &records, &mut missing).await;
-    let (copies, failed) = client.group_copies(&groups, message, deadline).await;
-    for e in failed {
-        missing.add("copies", e.reason());
+    for track in way.tracks.iter().filter(|t| way.is_ahead_of_its_position(t)) {
+        session.warn(&format!(
+            "{} has handled the message by its trace record, but its position is not past it: it may get it again",
+            track.group
+        ));
     }
-    for track in &tracks {
-        let done = records
-            .iter()
-            .any(|r| r.event == Event::Handled && r.ok == Some(true) && belongs(r, &records, &track.group));
-        if track.standing == Standing::NotYet && done {
-            session.warn(&format!(
-                "{} has handled the message by its trace record, but its position is not past it: it may get it again",
-                track.group
-            ));
-        }
-    }
-    print(session, args, &meant, &records, &tracks, &copies, &missing)
+    print(session, args, &meant, &way, &missing)
 }
 
 /// Finds the message, if it is still there.
@@ -130,14 +115,11 @@ async fn find(session: &Session, args: &TraceArgs, missing: &mut Missing) -> Res
         });
     }
     let id = args.id.as_deref().unwrap_or_default();
-    if let Ok((host, offset)) = parse_offset_id(id) {
-        let addr = host.to_string();
-        let info = client.cluster_info().await;
+    if let Some(spot) = client.spot(id).await {
         session.warn_of_dead_name_servers();
-        let known = info.map(|info| registered(&info)).unwrap_or_default();
-        let at = known.iter().find(|b| b.addr == addr).map(BrokerAt::server);
         // An address that nobody registered belongs to a unique key more often than to a broker.
-        if let Some(server) = at {
+        if spot.registered {
+            let (server, offset) = (spot.server, spot.offset);
             match client.message_at(&server, offset, client.deadline()).await {
                 Ok(message) => {
                     return Ok(Meant {
@@ -228,108 +210,12 @@ async fn original(session: &Session, message: Message, missing: &mut Missing) ->
     }
 }
 
-async fn traced(session: &Session, args: &TraceArgs, id: &str, missing: &mut Missing) -> Vec<TraceRecord> {
-    let client = &session.client;
-    let topic = &args.trace_topic;
-    let deadline = client.deadline();
-    match client.trace_records(topic, id, deadline).await {
-        Err(e) => missing.add("trace", e.reason()),
-        Ok(None) => missing.add(
-            "trace",
-            format!("there is no topic {topic}: brokers make it with traceTopicEnable=true"),
-        ),
-        Ok(Some((records, failed))) => {
-            for e in failed {
-                missing.add("trace", e.reason());
-            }
-            if records.is_empty() {
-                let oldest = client.oldest_of(topic, deadline).await;
-                let reach = match oldest.and_then(|ms| session.printer.zone.text(ms)) {
-                    Some(at) => format!("the oldest trace record is of {at}"),
-                    None => format!("{topic} is empty"),
-                };
-                missing.add(
-                    "trace",
-                    format!("no record of the message: its clients did not enable trace, or it is past retention ({reach})"),
-                );
-            } else if !records.iter().any(|r| r.event == Event::Sent) {
-                missing.add(
-                    "trace",
-                    "no record of the send: its producer did not enable trace",
-                );
-            }
-            return records;
-        }
-    }
-    Vec::new()
-}
-
-/// Where the groups stand, and every group that may have copies.
-async fn standings(
-    session: &Session,
-    message: &Message,
-    records: &[TraceRecord],
-    missing: &mut Missing,
-) -> (Vec<Track>, BTreeSet<String>) {
-    let client = &session.client;
-    let consumers = records
-        .iter()
-        .filter(|r| matches!(r.event, Event::Delivered | Event::Handled))
-        .filter_map(|r| r.group.clone());
-    let mut groups: BTreeSet<String> = consumers.collect();
-    for prefix in [RETRY_PREFIX, DLQ_PREFIX] {
-        groups.extend(message.topic.strip_prefix(prefix).map(str::to_owned));
-    }
-    let server = match client.route(&message.topic).await {
-        Ok(Some(route)) => masters(&route)
-            .into_iter()
-            .find(|b| b.id.name == message.broker || b.addr == message.broker)
-            .map(|b| b.server()),
-        _ => None,
-    };
-    let Some(server) = server else {
-        missing.add(
-            "groups",
-            format!(
-                "the route of {} does not have the message's broker",
-                message.topic
-            ),
-        );
-        return (Vec::new(), groups);
-    };
-    match client.tracks(&server, message, client.deadline()).await {
-        Ok(tracks) => {
-            if tracks.is_empty() {
-                missing.add("groups", format!("no group reads {} on {server}", message.topic));
-            }
-            groups.extend(tracks.iter().map(|t| t.group.clone()));
-            (tracks, groups)
-        }
-        Err(e) => {
-            missing.add("groups", e.reason());
-            (Vec::new(), groups)
-        }
-    }
-}
-
-/// True when a record is of this group; of an older client, when its first half is.
-fn belongs(record: &TraceRecord, all: &[TraceRecord], group: &str) -> bool {
-    match &record.group {
-        Some(own) => own == group,
-        None => all.iter().any(|other| {
-            other.event == Event::Delivered
-                && other.request == record.request
-                && other.group.as_deref() == Some(group)
-        }),
-    }
-}
-
 fn nothing(args: &TraceArgs, meant: &Meant, missing: &Missing) -> Failure {
     let id = args.id.as_deref().unwrap_or_default();
     let why: Vec<String> = missing
         .0
         .iter()
-        .map(|(part, why)| format!("{part}: {why}"))
+        .map(|gap| format!("{}: {}", gap.part, gap.why))
         .collect();
     Failure::new(
         exit::NOT_FOUND,
@@ -352,105 +238,11 @@ fn article(kind: &str) -> String {
     }
 }
 
-/// One line of the timeline.
-struct Moment {
-    at_ms: Option<i64>,
-    event: &'static str,
-    who: String,
-    place: String,
-    detail: String,
-}
-
-fn timeline(message: Option<&Message>, records: &[TraceRecord], copies: &[GroupCopy]) -> Vec<Moment> {
-    let mut all = Vec::new();
-    if let Some(message) = message {
-        all.push(Moment {
-            at_ms: Some(message.born_ms),
-            event: "born",
-            who: message.born_host.clone(),
-            place: message.topic.clone(),
-            detail: String::new(),
-        });
-        all.push(Moment {
-            at_ms: Some(message.stored_ms),
-            event: "stored",
-            who: message.broker.clone(),
-            place: format!("{}/{}@{}", message.broker, message.queue, message.offset),
-            detail: String::new(),
-        });
-    }
-    let begun: BTreeMap<&str, &TraceRecord> = records
-        .iter()
-        .filter(|r| r.event == Event::Delivered)
-        .filter_map(|r| Some((r.request.as_deref()?, r)))
-        .collect();
-    for record in records {
-        let first = record.request.as_deref().and_then(|r| begun.get(r));
-        let group = record
-            .group
-            .clone()
-            .or_else(|| first.and_then(|f| f.group.clone()))
-            .unwrap_or_else(|| "-".into());
-        let mut detail = Vec::new();
-        if let Some(n) = record.retry.filter(|n| *n > 0) {
-            detail.push(format!("retry {n}"));
-        }
-        if let Some(note) = &record.note {
-            detail.push(note.clone());
-        }
-        if let Some(cost) = record.cost_ms {
-            detail.push(format!("{cost} ms"));
-        }
-        let (event, at_ms) = match (record.event, record.ok) {
-            (Event::Sent, Some(false)) => ("send failed", record.at_ms),
-            (Event::Sent, _) => ("sent", record.at_ms),
-            (Event::Delivered, _) => ("delivered", record.at_ms),
-            (Event::Handled, ok) => {
-                let end = first
-                    .and_then(|f| Some(f.at_ms?.saturating_add(record.cost_ms.unwrap_or(0))))
-                    .or(record.at_ms);
-                let event = match ok {
-                    Some(true) => "consumed",
-                    Some(false) => "consume failed",
-                    None => "handled",
-                };
-                (event, end)
-            }
-            (Event::Decided, _) => ("transaction", record.at_ms),
-            (Event::Recalled, _) => ("recalled", record.at_ms),
-        };
-        all.push(Moment {
-            at_ms,
-            event,
-            who: group,
-            place: record.client.clone(),
-            detail: detail.join(", "),
-        });
-    }
-    for copy in copies {
-        all.push(Moment {
-            at_ms: Some(copy.message.stored_ms),
-            event: if copy.dead { "dead letter" } else { "given back" },
-            who: copy.group.clone(),
-            place: format!(
-                "{} {}/{}@{}",
-                copy.message.topic, copy.message.broker, copy.message.queue, copy.message.offset
-            ),
-            detail: format!("after {} tries", copy.message.reconsume_times),
-        });
-    }
-    // What has no time keeps its place behind what has.
-    all.sort_by_key(|m| m.at_ms.unwrap_or(i64::MAX));
-    all
-}
-
 fn print(
     session: &Session,
     args: &TraceArgs,
     meant: &Meant,
-    records: &[TraceRecord],
-    tracks: &[Track],
-    copies: &[GroupCopy],
+    way: &Way,
     missing: &Missing,
 ) -> Result<(), Failure> {
     let message = meant.message.as_ref();
@@ -459,7 +251,7 @@ fn print(
         &[col("time"), col("event"), col("who"), col("where"), col("detail")],
     );
     times.ordered = true;
-    for moment in timeline(message, records, copies) {
+    for moment in way.timeline(message) {
         let blank = |text: String| {
             if text.is_empty() {
                 Cell::Unknown
@@ -488,28 +280,22 @@ fn print(
             col("note"),
         ],
     );
-    for track in tracks {
-        let of = |dead: bool| {
-            copies
-                .iter()
-                .filter(|c| c.group == track.group && c.dead == dead)
-                .count()
-        };
+    for track in &way.tracks {
         groups.push(vec![
             track.group.as_str().into(),
             track.standing.name().into(),
             track.committed.into(),
             track.clients.into(),
             track.expression.clone().into(),
-            of(false).into(),
-            of(true).into(),
+            way.copies_of(&track.group, false).into(),
+            way.copies_of(&track.group, true).into(),
             track.note.clone().into(),
         ]);
     }
     let mut gaps = Listing::new("Missing", &[col("part"), col("why")]);
     gaps.ordered = true;
-    for (part, why) in &missing.0 {
-        gaps.push(vec![(*part).into(), why.as_str().into()]);
+    for gap in &missing.0 {
+        gaps.push(vec![gap.part.into(), gap.why.as_str().into()]);
     }
     let id = args.id.as_deref().or(args.key.as_deref()).unwrap_or_default();
     session.note(&format!("{id} is {}", article(meant.kind)));

@@ -186,6 +186,8 @@ mod tests {
             size: 1,
             properties: properties.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
             body: bytes::Bytes::from_static(b"x"),
+            stored_size: 1,
+            intact: true,
             body_error: None,
         }
     }

@@ -43,6 +43,10 @@ pub struct Message {
     pub size: usize,
     /// Properties in their order.
     pub properties: Vec<(String, String)>,
+    /// Bytes of the body as it is stored, compressed or not.
+    pub stored_size: usize,
+    /// The body fits the checksum that is stored with it.
+    pub intact: bool,
     /// Body as the application sent it; as stored when it does not decompress.
     pub body: Bytes,
     /// Why the body did not decompress.
@@ -76,8 +80,36 @@ impl Message {
                 .iter()
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))
                 .collect(),
+            stored_size: view.body().len(),
+            intact: view.check_body().is_ok(),
             body,
             body_error,
+        }
+    }
+
+    /// A message without anything, for tests to fill in.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            broker: "b".into(),
+            topic: "T".into(),
+            queue: 0,
+            offset: 0,
+            physical_offset: 0,
+            offset_id: String::new(),
+            stored_ms: 0,
+            store_host: String::new(),
+            born_ms: 0,
+            born_host: String::new(),
+            reconsume_times: 0,
+            sys_flag: SysFlag(0),
+            flag: 0,
+            size: 0,
+            properties: Vec::new(),
+            stored_size: 0,
+            intact: true,
+            body: Bytes::new(),
+            body_error: None,
         }
     }
 

@@ -277,8 +277,8 @@ impl Client {
         let (mut all, mut failed) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
-                Ok(messages) => {
-                    for message in messages {
+                Ok(hits) => {
+                    for message in hits.messages {
                         let body = String::from_utf8_lossy(&message.body).into_owned();
                         let client = message.born_host.rsplit_once(':').map_or("", |(host, _)| host);
                         all.extend(records(&body, client).into_iter().filter(|r| r.id == id));
@@ -537,6 +537,8 @@ mod tests {
             size: 0,
             properties: vec![("TAGS".into(), "A".into())],
             body: bytes::Bytes::new(),
+            stored_size: 1,
+            intact: true,
             body_error: None,
         };
         let online = |expression: &str, kind: &str| ConsumerConnection {

@@ -1,7 +1,6 @@
 //! `rmq dlq`: dead letters.
 
 mod resend;
-mod state;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,19 +13,19 @@ use super::exit::{self, Failure};
 use super::message::{BodyForm, window};
 use super::output::{Cell, Listing, col, wide};
 use super::progress::Progress;
-use super::record::Record;
 use super::session::Session;
 use super::time::When;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::topic::masters;
 use crate::client::dlq::{origin_id, origin_topic, topic_of};
+use crate::client::letters::{Ask, Letters};
+use crate::client::record::Record;
+use crate::client::resent::{self, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
 use crate::client::{BrokerAt, Message, similar};
 use crate::protocol::body::TopicRouteData;
-use crate::protocol::codes;
 use crate::protocol::model::{DLQ_PREFIX, Perm};
 pub use resend::rate;
-use state::{State, Step as Done};
 
 /// Commands on dead letters.
 #[derive(Debug, Clone, Subcommand)]
@@ -124,20 +123,6 @@ fn purge(group: &str) -> Failure {
     ))
 }
 
-/// What is known of one group's dead letters.
-#[derive(Default)]
-struct Dead {
-    brokers: Vec<String>,
-    count: i64,
-    oldest_ms: Option<i64>,
-    newest_ms: Option<i64>,
-    per_minute: Option<f64>,
-    perm: Option<Perm>,
-    clients: Option<usize>,
-    resent: usize,
-    errors: Vec<Failure>,
-}
-
 async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
     let client = &session.client;
     let names = client.topic_names(None).await?;
@@ -168,9 +153,9 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
         ],
     );
     let (mut total, mut failed) = (0i64, 0);
-    for (group, dead) in dead {
-        failed += usize::from(!dead.errors.is_empty());
-        listing.errors.extend(dead.errors);
+    for (group, (dead, errors, resent)) in dead {
+        failed += usize::from(!errors.is_empty());
+        listing.errors.extend(errors);
         if dead.count == 0 && !all {
             continue;
         }
@@ -178,7 +163,7 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
         listing.push(vec![
             group.into(),
             dead.count.into(),
-            dead.resent.into(),
+            resent.into(),
             Cell::time(dead.oldest_ms),
             Cell::time(dead.newest_ms),
             dead.per_minute.into(),
@@ -194,85 +179,31 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
     })
 }
 
-/// Everything of one group's row. What fails leaves its cell unknown.
-async fn look(session: &Session, group: &str) -> Dead {
-    let client = &session.client;
-    let topic = topic_of(group);
-    let mut dead = Dead::default();
-    let route = match client.route(&topic).await {
-        Ok(Some(route)) => route,
-        Ok(None) => return dead,
-        Err(e) => {
-            dead.errors.push(Failure::from(&e));
-            return dead;
-        }
+/// Everything of one group's row, what failed, and how many letters were sent again.
+async fn look(session: &Session, group: &str) -> (Letters, Vec<Failure>, usize) {
+    let ask = Ask {
+        rate: true,
+        clients: true,
+        ..Ask::default()
     };
-    dead.perm = route.queue_datas.iter().map(|q| q.perm).reduce(|a, b| a.and(b));
-    let brokers = masters(&route);
-    dead.resent = state_path(group, &brokers)
+    let (letters, failed) = session.client.letters(group, ask).await;
+    let resent = letters
+        .cluster
+        .as_deref()
+        .and_then(|cluster| state_path(group, cluster))
         .and_then(|path| State::read(&path).ok())
         .map_or(0, |state| state.sent());
-    let deadline = client.deadline();
-    for broker in brokers {
-        let server = broker.server();
-        dead.brokers.push(broker.id.name.clone());
-        match client.topic_stats(&server, &topic, deadline).await {
-            Ok(stats) => {
-                for (queue, range) in &stats.offset_table {
-                    let held = range.max_offset.saturating_sub(range.min_offset).max(0);
-                    dead.count = dead.count.saturating_add(held);
-                    if held == 0 {
-                        continue;
-                    }
-                    dead.newest_ms = dead.newest_ms.max(Some(range.last_update_timestamp));
-                    let at = crate::client::admin::message::QueueAt {
-                        broker: server.clone(),
-                        queue: queue.queue_id,
-                    };
-                    let whole = QueueRange {
-                        at,
-                        begin: range.min_offset,
-                        end: range.max_offset,
-                    };
-                    if let Ok(batch) = client.batch(&topic, &whole, range.min_offset, "*").await
-                        && let Some(first) = batch.messages.first()
-                    {
-                        let oldest = dead.oldest_ms.unwrap_or(i64::MAX);
-                        dead.oldest_ms = Some(oldest.min(first.stored_ms));
-                    }
-                }
-            }
-            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {}
-            Err(e) => dead.errors.push(Failure::from(&e)),
-        }
-        if let Ok(rate) = client.look_topic_rate(&server, &topic, deadline).await {
-            dead.per_minute = Some(dead.per_minute.unwrap_or(0.0) + rate * 60.0);
-        }
-        if let Ok(clients) = client.group_clients(&server, group, deadline).await {
-            // A client is connected to every broker of its topics.
-            let here = clients.map_or(0, |c| c.connection_set.len());
-            dead.clients = dead.clients.max(Some(here));
-        }
-    }
-    dead
+    (letters, failed.iter().map(Failure::from).collect(), resent)
 }
 
 /// Where what was sent again is remembered: by cluster and group.
-fn state_path(group: &str, brokers: &[BrokerAt]) -> Option<PathBuf> {
-    let cluster = brokers.first()?.id.cluster.clone();
-    let safe = |text: &str| -> String {
-        text.chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || "-_%".contains(c) {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect()
-    };
-    let dir = super::context::state_dir()?.join("dlq");
-    Some(dir.join(format!("{}-{}.jsonl", safe(&cluster), safe(group))))
+fn state_path(group: &str, cluster: &str) -> Option<PathBuf> {
+    Some(resent::file(&super::context::state_dir()?, cluster, group))
+}
+
+/// The cluster of the first of these brokers.
+fn cluster_of(brokers: &[BrokerAt]) -> &str {
+    brokers.first().map_or("", |b| b.id.cluster.as_str())
 }
 
 /// The dead-letter topic of a group, or why there is none.
@@ -391,14 +322,6 @@ async fn ranges(
     Ok((ranges, failures))
 }
 
-/// Identity of a dead letter in the state file.
-fn entry(message: &Message) -> String {
-    format!(
-        "{}/{}/{}/{}",
-        message.broker, message.queue, message.offset, message.offset_id
-    )
-}
-
 fn columns() -> Listing {
     Listing::new(
         "DlqMessages",
@@ -452,7 +375,7 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
     if route.queue_datas.iter().any(|q| !q.perm.readable()) {
         make_readable(session, &args.group, &route).await?;
     }
-    let state = state_path(&args.group, &masters(&route)).and_then(|p| State::read(&p).ok());
+    let state = state_path(&args.group, cluster_of(&masters(&route))).and_then(|p| State::read(&p).ok());
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
     let some = !ranges.is_empty();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::client::error::{Error, Server};
+use crate::client::find::Hits;
 use crate::client::message::Message;
 use crate::client::{Client, Deadline};
 use crate::protocol::body::{SubscriptionData, TopicRouteData};
@@ -123,16 +124,21 @@ impl Client {
         window: (i64, i64),
         most: i32,
         deadline: Deadline,
-    ) -> Result<Vec<Message>, Error> {
+    ) -> Result<Hits, Error> {
         let found = self
             .query(broker, topic, key, None, window, most, deadline)
             .await?;
         // The index knows hashes only and its times are whole seconds: keep what really fits.
-        Ok(found
+        let all = found.len();
+        let messages: Vec<Message> = found
             .into_iter()
             .filter(|m| m.keys().iter().any(|k| k == key) || m.unique_key() == Some(key))
             .filter(|m| (window.0..=window.1).contains(&m.stored_ms))
-            .collect())
+            .collect();
+        Ok(Hits {
+            strangers: all - messages.len(),
+            messages,
+        })
     }
 
     /// Messages of a topic with a unique key on one broker: several when it was retried.

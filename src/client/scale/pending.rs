@@ -382,6 +382,8 @@ mod tests {
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect(),
             body: bytes::Bytes::new(),
+            stored_size: 1,
+            intact: true,
             body_error: None,
         }
     }

@@ -114,9 +114,20 @@ impl Zone {
         }
     }
 
+    /// A zone that is known already.
+    pub fn of(zone: TimeZone) -> Self {
+        Self {
+            utc: false,
+            zone: zone.into(),
+        }
+    }
+
     /// The same zone once more.
     pub fn again(&self) -> Self {
-        Self::new(self.utc)
+        Self {
+            utc: self.utc,
+            zone: self.zone.clone(),
+        }
     }
 
     fn get(&self) -> &TimeZone {

@@ -8,7 +8,53 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::exit::{self, Failure};
+use super::Message;
+
+/// Why the file does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: std::io::Error,
+    },
+    /// It cannot be written.
+    #[error("cannot write {}, so nothing more is sent: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: std::io::Error,
+    },
+}
+
+/// The file of a group of a cluster in the user's state directory.
+pub fn file(state_dir: &Path, cluster: &str, group: &str) -> PathBuf {
+    let safe = |text: &str| -> String {
+        text.chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || "-_%".contains(c) {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect()
+    };
+    let name = format!("{}-{}.jsonl", safe(cluster), safe(group));
+    state_dir.join("dlq").join(name)
+}
+
+/// Identity of a dead letter in the file.
+pub fn entry(message: &Message) -> String {
+    format!(
+        "{}/{}/{}/{}",
+        message.broker, message.queue, message.offset, message.offset_id
+    )
+}
 
 /// What a resend was about: enough to go on with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,9 +120,16 @@ pub struct State {
     last: Option<Selection>,
 }
 
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    Error::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
 impl State {
     /// Reads a file; one that does not exist is empty. A torn last line is what a kill leaves: it is dropped.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let mut state = Self {
             path: path.to_owned(),
             file: None,
@@ -86,10 +139,10 @@ impl State {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(state),
-            Err(e) => return Err(Failure::usage(format!("cannot read {}: {e}", path.display()))),
+            Err(e) => return Err(unreadable(path, e)),
         };
         for line in BufReader::new(file).lines() {
-            let line = line.map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+            let line = line.map_err(|e| unreadable(path, e))?;
             let Ok(line) = serde_json::from_str(&line) else {
                 continue;
             };
@@ -137,12 +190,10 @@ impl State {
         &self.path
     }
 
-    fn write(&mut self, line: Line) -> Result<(), Failure> {
-        let failed = |path: &Path, e: std::io::Error| {
-            Failure::new(
-                exit::PRECONDITION,
-                format!("cannot write {}, so nothing more is sent: {e}", path.display()),
-            )
+    fn write(&mut self, line: Line) -> Result<(), Error> {
+        let failed = |path: &Path, source: std::io::Error| Error::Write {
+            path: path.to_owned(),
+            source,
         };
         if self.file.is_none() {
             if let Some(dir) = self.path.parent() {
@@ -159,8 +210,7 @@ impl State {
             }
             self.file = Some(file);
         }
-        let mut text =
-            serde_json::to_string(&line).map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
+        let mut text = serde_json::to_string(&line).map_err(|e| failed(&self.path, e.into()))?;
         text.push('\n');
         if let Some(file) = &mut self.file {
             // One write a line: a killed process leaves whole lines or a torn last one.
@@ -172,13 +222,13 @@ impl State {
     }
 
     /// Begins a resend.
-    pub fn begin(&mut self, at_ms: i64, selection: &Selection) -> Result<(), Failure> {
+    pub fn begin(&mut self, at_ms: i64, selection: &Selection) -> Result<(), Error> {
         let selection = selection.clone();
         self.write(Line::Begin { at_ms, selection })
     }
 
     /// An entry is about to be sent.
-    pub fn sending(&mut self, entry: &str, topic: &str, unique_key: &str) -> Result<(), Failure> {
+    pub fn sending(&mut self, entry: &str, topic: &str, unique_key: &str) -> Result<(), Error> {
         self.write(Line::Sending {
             entry: entry.to_owned(),
             topic: topic.to_owned(),
@@ -187,13 +237,13 @@ impl State {
     }
 
     /// An entry is stored.
-    pub fn done(&mut self, entry: &str, at_ms: i64) -> Result<(), Failure> {
+    pub fn done(&mut self, entry: &str, at_ms: i64) -> Result<(), Error> {
         let entry = entry.to_owned();
         self.write(Line::Sent { entry, at_ms })
     }
 
     /// An entry was refused.
-    pub fn failed(&mut self, entry: &str) -> Result<(), Failure> {
+    pub fn failed(&mut self, entry: &str) -> Result<(), Error> {
         let entry = entry.to_owned();
         self.write(Line::Failed { entry })
     }

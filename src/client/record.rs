@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::Message;
+use super::dlq::is_system_property;
+use super::produce::Outgoing;
 use super::time;
-use crate::client::Message;
-use crate::client::dlq::is_system_property;
-use crate::client::produce::Outgoing;
 use crate::protocol::base64::STANDARD;
 
 /// A message in a file. Keys and tag stand apart from the properties for a reader's sake; they are among them, too.

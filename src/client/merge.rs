@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::client::Message;
+use super::Message;
 
 /// How long a message waits for older ones.
 pub const WINDOW: Duration = Duration::from_millis(500);
@@ -123,6 +123,8 @@ mod tests {
             size: 0,
             properties: Vec::new(),
             body: bytes::Bytes::from_static(b"xy"),
+            stored_size: 1,
+            intact: true,
             body_error: None,
         }
     }
