@@ -204,8 +204,7 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     let change = describe(session, &args, &way.found, &machine, &mut observer).await?;
     check_marks(session, &args.name, &way.token).await?;
     if change.steps.is_empty() && !args.resume && !args.undo {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     change::tell_impact(session, &change);
     let Some(file) = way.file.take() else {

@@ -291,7 +291,7 @@ fn steps(steps: &[StepLine], lines: &mut Vec<Vec<Piece>>, columns: usize, result
     let after = width(|w| text::width(w.2)).clamp(5, 24);
     lines.push(vec![(
         format!(
-            "{:<field$}  {:<before$}    {:<after$}  WHERE",
+            "{:<field$}  {:<before$}   {:<after$}  WHERE",
             "FIELD", "BEFORE", "AFTER"
         ),
         Role::Label,

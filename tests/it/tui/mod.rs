@@ -1,6 +1,8 @@
 //! The console: pictures, state, polling, and the real program in a terminal.
 
+mod changes;
 mod fixture;
+mod monkey;
 mod polling;
 mod program;
 mod screens;

@@ -9,7 +9,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 use super::servers::{Fake, Running};
 
 /// `rmq tui` in a terminal of its own.
-struct Program {
+pub(super) struct Program {
     master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn std::io::Write + Send>,
@@ -20,7 +20,7 @@ struct Program {
 }
 
 impl Program {
-    fn start(name_server: &str, more: &[&str]) -> Self {
+    pub(super) fn start(name_server: &str, more: &[&str]) -> Self {
         let size = PtySize {
             rows: 30,
             cols: 100,
@@ -66,7 +66,7 @@ impl Program {
         }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(super) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the program reads");
         self.keys.flush().expect("the program reads");
     }
@@ -86,12 +86,12 @@ impl Program {
         self.master.resize(size).expect("the terminal resizes");
     }
 
-    fn contents(&self) -> String {
+    pub(super) fn contents(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
     /// Waits until the screen shows `text`; how long that took.
-    fn shows(&self, text: &str) -> Duration {
+    pub(super) fn shows(&self, text: &str) -> Duration {
         let start = Instant::now();
         loop {
             let contents = self.contents();
@@ -107,7 +107,7 @@ impl Program {
     }
 
     /// Waits for the end; the terminal must be as it was.
-    fn ends(mut self) -> (bool, String) {
+    pub(super) fn ends(mut self) -> (bool, String) {
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a status") {

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Captures every screen of the dashboard at 100x30 from a live demo cluster, as text files beside this one.
+#
+#   docs/screens/make.sh [RMQ]      RMQ: the binary [default: target/release/rmq]
+#
+# Needs tmux. The demo listens on loopback, on ports of its own, in a directory that is removed afterwards.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+rmq=${1:-$here/../../target/release/rmq}
+dir=$(mktemp -d)
+export HOME="$dir" TMUX_TMPDIR="$dir" TERM=xterm-256color LC_ALL=C.UTF-8 TZ=UTC
+unset NO_COLOR RMQ_CONTEXT RMQ_CONFIG RMQ_NAMESRV NAMESRV_ADDR
+port=${RMQ_DEMO_NAMESRV_PORT:-29876}
+ns=127.0.0.1:$port
+
+"$rmq" standalone --demo --store "$dir/store" --namesrv-port "$port" \
+    --broker-port "${RMQ_DEMO_BROKER_PORT:-30911}" --log-dir "$dir/logs" >"$dir/out" 2>&1 &
+server=$!
+cleanup() {
+    tmux kill-server 2>/dev/null || true
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+    rm -rf "$dir"
+}
+trap cleanup EXIT INT TERM
+
+tmux -f /dev/null new-session -d -s s -x 100 -y 30 "$rmq tui -n $ns --utc --interval 1s"
+
+# Waits until the screen shows a text.
+shows() {
+    i=0
+    until tmux capture-pane -p -t s | grep -qF -- "$1"; do
+        i=$((i + 1))
+        [ $i -lt 300 ] || { echo "no \"$1\" on the screen:" >&2; tmux capture-pane -p -t s >&2; exit 1; }
+        sleep 0.2
+    done
+}
+
+# Writes the screen to a file.
+take() {
+    tmux capture-pane -p -t s | sed 's/[[:space:]]*$//' >"$here/$1.txt"
+    echo "$1"
+}
+
+keys() { tmux send-keys -t s "$@"; }
+
+shows "brokers 1/1"
+# The history has to have something to show.
+sleep "${SECONDS_OF_HISTORY:-45}"
+keys 1; shows "Worst lag"; take 1-overview
+keys 2; shows Registrations; take 2-heartbeats
+keys 3; shows "Brokers 1"; take 3-brokers
+keys Enter; shows "put latency"; take 3-broker
+keys 4; shows "Topics "; sleep 12; take 4-topics
+keys Enter; shows "Queue scaling"; sleep 5; take 4-topic
+keys q; shows "Queues of"; take 4-topic-scaling-form
+keys 2 Enter; shows "SCALE TOPIC"; take 4-topic-scaling-plan
+keys Escape; sleep 0.5
+keys 5; shows "Groups "; sleep 12; take 5-groups
+keys Enter; shows "Clients"; keys i; sleep 5; take 5-group
+keys Escape; sleep 0.5
+keys 8; shows "Groups and topics"; keys Enter; shows "Move offsets"; keys Tab; keys -l -- -10s; keys Enter
+shows "replays"; take 8-offsets
+keys "?"; shows "Keys on"; take help
+keys Escape; sleep 0.5
+keys :; shows "Go to or do"; take palette
+keys Escape; sleep 0.5
+keys C-c

@@ -1,0 +1,173 @@
+//! Changes made on the screen, against servers of this process: what the CLI then reads is what the screen said.
+
+use super::program::Program;
+use crate::cli::{Cluster, Rmq};
+
+async fn perm(rmq: &Rmq, topic: &str) -> Vec<String> {
+    let rows = rmq.rows(&["topic", "get", topic]).await;
+    rows.iter().map(|r| r["perm"].to_string()).collect()
+}
+
+/// The program on a thread that may block.
+async fn on_screen<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let addr = cluster.addr.to_string();
+    let program = on_screen(move || {
+        let mut program = Program::start(&addr, &["--screen", "topics"]);
+        program.shows("brokers 2/2");
+        program.press("n");
+        program.shows("New topic");
+        program.press("ScreenTopic\t\x154\r");
+        // Nothing is done before it is shown and agreed to.
+        program.shows("CREATE TOPIC SCREENTOPIC   L1");
+        program.shows("▸Cancel");
+        program.press("\t");
+        program.shows("▸Apply");
+        program.press("\r");
+        program.shows("✓ done");
+        program.shows("rmq topic delete ScreenTopic");
+        program.press("\r");
+        program.shows("ScreenTopic");
+        program
+    })
+    .await;
+    let made = rmq.rows(&["topic", "get", "ScreenTopic"]).await;
+    let numbers: Vec<_> = (made.iter())
+        .map(|r| (r["read_queues"].as_i64(), r["write_queues"].as_i64()))
+        .collect();
+    assert_eq!(numbers, [(Some(4), Some(4)); 2]);
+
+    let before = perm(&rmq, "ScreenTopic").await;
+    let mut program = on_screen(move || {
+        let mut program = program;
+        program.press("P");
+        program.shows("Permission of ScreenTopic");
+        program.press("4\r");
+        program.shows("L2: this affects live traffic");
+        // The name is wanted; a press of enter is nothing.
+        program.press("\r");
+        program.shows("Type ScreenTopic to go on");
+        program.press("Screen");
+        program.shows("Screen▏");
+        program
+    })
+    .await;
+    assert_eq!(perm(&rmq, "ScreenTopic").await, before);
+    // Somebody else changes it meanwhile: what was shown is not what would be done.
+    let ran = rmq
+        .line("topic update ScreenTopic --perm 2 --broker broker-a --yes")
+        .await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let mut program = on_screen(move || {
+        program.press("Topic\r");
+        program.shows("it is not what was shown any more");
+        program.press("r");
+        program.shows("Type ScreenTopic to go on");
+        program.press("ScreenTopic\r");
+        program.shows("✓ done");
+        program
+    })
+    .await;
+    let closed = perm(&rmq, "ScreenTopic").await;
+    assert!(
+        closed.iter().all(|p| p.contains('R') || p.contains('4')),
+        "{closed:?}"
+    );
+    assert!(
+        closed.iter().all(|p| !p.contains('W') && !p.contains('6')),
+        "{closed:?}"
+    );
+    on_screen(move || {
+        program.press("\x03");
+        assert!(program.ends().0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_move_as_the_preview_says_and_back() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    for line in [
+        "topic create T --queues 1 --yes",
+        "group create CG --yes",
+        "message send -t T --body x --count 10",
+        "offset set CG -t T broker-a/0=7 --yes",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    let committed = async || {
+        let rows = rmq.rows(&["offset", "get", "CG", "-t", "T"]).await;
+        rows.first()
+            .and_then(|r| r["committed"].as_i64().or(r["offset"].as_i64()))
+    };
+    assert_eq!(committed().await, Some(7));
+    let addr = cluster.addr.to_string();
+    let program = on_screen(move || {
+        let mut program = Program::start(&addr, &["--screen", "groups"]);
+        program.shows("CG");
+        program.press("o");
+        program.shows("Move offsets of CG");
+        program.press("\tearliest\r");
+        program.shows("replay 7");
+        program.shows("7 messages");
+        program
+    })
+    .await;
+    // A preview moves nothing.
+    assert_eq!(committed().await, Some(7));
+    let program = on_screen(move || {
+        let mut program = program;
+        program.press("\x01");
+        program.shows("Type CG");
+        let wanted = program.contents();
+        let wanted = wanted
+            .split("Type ")
+            .nth(1)
+            .unwrap()
+            .split(" to go on")
+            .next()
+            .unwrap();
+        let text = format!("{wanted}\r");
+        program.press(&text);
+        program.shows("✓ done");
+        program
+    })
+    .await;
+    assert_eq!(committed().await, Some(0));
+    on_screen(move || {
+        let mut program = program;
+        program.press("\x1b");
+        program.press("q");
+        assert!(program.ends().0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_console_offers_no_change() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let addr = cluster.addr.to_string();
+    on_screen(move || {
+        let mut program = Program::start(&addr, &["--screen", "topics", "--read-only"]);
+        program.shows("brokers 1/1");
+        program.shows(" RO ");
+        program.press("n");
+        program.press("?");
+        program.shows("Keys on topics");
+        let help = program.contents();
+        assert!(!help.contains("a new topic"), "{help}");
+        assert!(!help.contains("New topic"), "{help}");
+        program.press("\x1b");
+        program.press("\x03");
+        assert!(program.ends().0);
+    })
+    .await;
+}
