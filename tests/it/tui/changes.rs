@@ -144,8 +144,7 @@ async fn offsets_move_as_the_preview_says_and_back() {
     assert_eq!(committed().await, Some(0));
     on_screen(move || {
         let mut program = program;
-        program.press("\x1b");
-        program.press("q");
+        program.press("\x03");
         assert!(program.ends().0);
     })
     .await;
