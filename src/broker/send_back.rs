@@ -2,10 +2,10 @@
 //! to its dead-letter topic after the last one.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::put::{PutError, again};
-use super::topics::Topics;
+use super::topics::{SCHEDULE_TOPIC, Topics};
 use super::{Broker, FAQ};
 use crate::protocol::body::{GroupRetryPolicy, TopicConfig};
 use crate::protocol::codes;
@@ -160,9 +160,11 @@ impl Broker {
             .filter(|topic| self.topics.contains(topic))
             .unwrap_or(view.topic());
         self.stats.sent_back(group, origin);
+        if matches!(wait, Wait::Level(level) if level > 0) {
+            // Neither this wait nor a dead letter is among the messages put today.
+            self.stats.put_aside(SCHEDULE_TOPIC, appended.end - appended.offset);
+        }
         if dead {
-            let bytes = appended.end - appended.offset;
-            self.stats.put(&topic.topic_name, false, 1, bytes, Duration::ZERO);
             self.stats.died(group, origin);
             tracing::info!(
                 group,

@@ -265,6 +265,14 @@ impl Stats {
         self.latency[latency_class(us)].fetch_add(1, Relaxed);
     }
 
+    /// Counts a message that the broker stored in a topic of its own for a client: with the topic, not among the messages
+    /// put today (`AbstractSendMessageProcessor.consumerSendMsgBack`).
+    pub fn put_aside(&self, topic: &str, bytes: i64) {
+        let flow = entry(&self.topics, topic);
+        flow.nums.add(1);
+        flow.size.add(bytes);
+    }
+
     /// Counts one call under one of the names that have no field of their own.
     pub fn count(&self, named: Named, key: &str, value: i64) {
         self.named.add(named, key, value);
