@@ -286,17 +286,62 @@ fn has_own_deadline(grammar: &clap::Command, matches: &clap::ArgMatches) -> bool
 
 /// Prints what the parser has to say; help and version are no failure.
 fn usage(e: &clap::Error) -> u8 {
+    let args = || {
+        std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .skip(1)
+    };
+    let example = (e.kind() == clap::error::ErrorKind::MissingRequiredArgument)
+        .then(|| examples::nearest(args()))
+        .flatten();
+    if e.use_stderr() && wants_json(args(), std::env::var("RMQ_OUTPUT").ok().as_deref()) {
+        tell(&unparsed(&e.render().to_string(), example), Some(Format::Json));
+        return exit::USAGE;
+    }
     // A closed pipe is a normal end.
     let _ = e.print();
     if !e.use_stderr() {
         return exit::DONE;
     }
-    if e.kind() == clap::error::ErrorKind::MissingRequiredArgument
-        && let Some(example) = examples::nearest(std::env::args().skip(1))
-    {
+    if let Some(example) = example {
         let _ = writeln!(std::io::stderr().lock(), "\nTry: {example}");
     }
     exit::USAGE
+}
+
+/// True when a line that does not parse asks for JSON, as far as that can be told.
+fn wants_json(args: impl Iterator<Item = String>, environment: Option<&str>) -> bool {
+    let mut form = environment.map(str::to_owned);
+    let mut args = args.take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        if arg == "-o" || arg == "--output" {
+            form = args.next();
+        } else if let Some(value) = arg.strip_prefix("--output=") {
+            form = Some(value.to_owned());
+        } else if let Some(value) = arg.strip_prefix("-o") {
+            form = Some(value.trim_start_matches('=').to_owned());
+        }
+    }
+    matches!(form.as_deref(), Some("json" | "jsonl"))
+}
+
+/// What the parser says, as a failure: its first paragraph, its tips and the nearest example.
+fn unparsed(text: &str, example: Option<&'static str>) -> Failure {
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = text.split("\n\n");
+    let first = paragraphs.next().unwrap_or_default();
+    let mut failure = Failure::usage(one_line(first.trim_start_matches("error: ")));
+    let tips: Vec<String> = paragraphs
+        .filter(|p| p.trim_start().starts_with("tip:"))
+        .map(one_line)
+        .collect();
+    if !tips.is_empty() {
+        failure = failure.because(tips.join("; "));
+    }
+    match example {
+        Some(example) => failure.hint(example),
+        None => failure,
+    }
 }
 
 fn tell(failure: &Failure, format: Option<Format>) {
@@ -499,6 +544,30 @@ mod tests {
     #[test]
     fn the_grammar_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_line_that_does_not_parse_may_ask_for_json() {
+        let wants = |line: &str, environment| wants_json(line.split(' ').map(str::to_owned), environment);
+        for line in [
+            "topic -o json",
+            "-ojson topic",
+            "topic --output=jsonl",
+            "topic --output json x",
+            "-o=json x",
+        ] {
+            assert!(wants(line, None), "{line}");
+        }
+        for line in ["topic -o csv", "topic -- -o json", "topic -o", "topic"] {
+            assert!(!wants(line, None), "{line}");
+        }
+        assert!(wants("topic", Some("json")));
+        assert!(!wants("topic -o table", Some("json")));
+        let text = "error: invalid value 'x' for '--queues <N>':\n  a number\n\n  tip: try 8\n\nFor more information, try '--help'.\n";
+        let failure = unparsed(text, Some("rmq topic create T"));
+        assert_eq!(failure.what, "invalid value 'x' for '--queues <N>': a number");
+        assert_eq!(failure.why.as_deref(), Some("tip: try 8"));
+        assert_eq!(failure.hint.as_deref(), Some("rmq topic create T"));
     }
 
     /// An argument under the name of a global one is read as that one, and with another type ends the process.
