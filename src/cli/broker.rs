@@ -309,18 +309,20 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Fai
     let snapshot = look(session, parts, &scope).await?;
     session.warn_of_dead_name_servers();
     let found = findings(&snapshot, &Trends::default());
-    let (mut answered, mut failures) = (false, Vec::new());
+    let (mut answered, mut failures, mut details) = (false, Vec::new(), Vec::new());
     for broker in &snapshot.brokers {
         answered |= broker.answers();
-        failures.extend(failure(broker).map(|f| with_registrations(f, broker)));
+        let own_failure = failure(broker).map(|f| with_registrations(f, broker));
         let mut detail = detail(broker);
         let own = found
             .iter()
             .filter(|f| f.subject == Subject::Broker(broker.broker.clone()));
         detail.tables.push(("findings", finding_rows(own)));
-        detail.errors = failures.clone();
-        session.printer.print_detail(detail)?;
+        detail.errors = own_failure.clone().into_iter().collect();
+        details.push(detail);
+        failures.extend(own_failure);
     }
+    session.printer.print_details(details)?;
     Failure::over(&failures, answered)
 }
 

@@ -571,27 +571,13 @@ impl Printer {
                 }
             }
             Format::Json | Format::Jsonl => {
-                let mut fields = Map::new();
-                for (key, cell) in &detail.fields {
-                    cell.json(key, &mut fields);
-                }
-                for (key, listing) in detail.tables {
-                    let listing = self.arrange(listing)?;
-                    let rows: Vec<Value> = listing.rows.iter().map(|r| item(&listing.columns, r)).collect();
-                    fields.insert(key.to_owned(), Value::Array(rows));
-                }
                 if self.format == Format::Jsonl {
-                    serde_json::to_writer(&mut *out, &fields).map_err(io::Error::from)?;
+                    let object = self.object(detail.fields, detail.tables)?;
+                    serde_json::to_writer(&mut *out, &object).map_err(io::Error::from)?;
+                    out.write_all(b"\n")?;
                 } else {
-                    let document = self.envelope(
-                        detail.kind,
-                        vec![Value::Object(fields)],
-                        Map::new(),
-                        &detail.errors,
-                    );
-                    serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
+                    self.write_documents(vec![detail], out)?;
                 }
-                out.write_all(b"\n")?;
             }
             Format::Csv => {
                 let mut csv = csv::Writer::from_writer(out);
@@ -629,6 +615,52 @@ impl Printer {
         }
         let mut out = io::BufWriter::new(io::stdout().lock());
         self.write(listing, &mut out)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// The fields and tables of one object as JSON.
+    fn object(
+        &self,
+        fields: Vec<(&'static str, Cell)>,
+        tables: Vec<(&'static str, Listing)>,
+    ) -> Result<Value, Failure> {
+        let mut object = Map::new();
+        for (key, cell) in &fields {
+            cell.json(key, &mut object);
+        }
+        for (key, listing) in tables {
+            let listing = self.arrange(listing)?;
+            let rows: Vec<Value> = listing.rows.iter().map(|r| item(&listing.columns, r)).collect();
+            object.insert(key.to_owned(), Value::Array(rows));
+        }
+        Ok(Value::Object(object))
+    }
+
+    /// Writes objects of one kind as one JSON document.
+    fn write_documents(&self, details: Vec<Detail>, out: &mut dyn Write) -> Result<(), Failure> {
+        let kind = details.first().map_or("", |detail| detail.kind);
+        let (mut items, mut errors) = (Vec::new(), Vec::new());
+        for detail in details {
+            items.push(self.object(detail.fields, detail.tables)?);
+            errors.extend(detail.errors);
+        }
+        let document = self.envelope(kind, items, Map::new(), &errors);
+        serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        Ok(())
+    }
+
+    /// Prints objects of one kind on stdout; as JSON they are one document.
+    pub fn print_details(&self, details: Vec<Detail>) -> Result<(), Failure> {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        if self.format == Format::Json {
+            self.write_documents(details, &mut out)?;
+        } else {
+            for detail in details {
+                self.write_detail(detail, &mut out)?;
+            }
+        }
         out.flush()?;
         Ok(())
     }

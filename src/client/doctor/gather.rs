@@ -571,8 +571,9 @@ impl Client {
         let questions: Vec<(BrokerAt, i64)> = masters
             .iter()
             .filter_map(|m| {
-                let at = *offsets.get(&m.id)?.get(&key)?.get(&0)?;
-                Some((m.clone(), at))
+                // A broker that has looked at none yet has no position there.
+                let at = offsets.get(&m.id)?.get(&key).and_then(|queues| queues.get(&0));
+                Some((m.clone(), at.copied().unwrap_or(0)))
             })
             .collect();
         let answers = self
