@@ -4,12 +4,16 @@ mod declare;
 mod dlq;
 mod docs;
 mod doctor;
+mod doctor_servers;
+mod dry_runs;
 mod fakes;
 mod life;
 mod objects;
 mod prompt;
 mod recorder;
 mod refusals;
+
+pub use doctor::all_but_disk;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -3,6 +3,7 @@
 // Fixtures are not test functions, but they may fail a test as one does.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod acceptance;
 mod broker;
 mod cli;
 mod cli_servers;

@@ -4,14 +4,56 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use rmq::protocol::Request as _;
 use rmq::protocol::frame::Frame;
+use rmq::protocol::requests::{GetBrokerConfig, GetBrokerRuntimeInfo};
 use rmq::remoting::{Listener, NoService, Peer, Pool, Reply, Service};
+
+/// What a recorder puts in the place of a broker's own answers.
+#[derive(Default)]
+pub struct Lies {
+    /// Entries of GET_BROKER_RUNTIME_INFO.
+    pub runtime: Vec<(&'static str, String)>,
+    /// Settings of GET_BROKER_CONFIG.
+    pub config: Vec<(&'static str, String)>,
+}
+
+impl Lies {
+    fn tell(&self, code: i32, body: Bytes) -> Bytes {
+        match code {
+            GetBrokerRuntimeInfo::CODE if !self.runtime.is_empty() => {
+                let mut told: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                for (key, value) in &self.runtime {
+                    told["table"][*key] = value.as_str().into();
+                }
+                told.to_string().into()
+            }
+            GetBrokerConfig::CODE => {
+                let told = std::str::from_utf8(&body).unwrap();
+                let own = told.lines().filter(|line| {
+                    self.config
+                        .iter()
+                        .all(|(key, _)| !line.starts_with(&format!("{key}=")))
+                });
+                let lies = self.config.iter().map(|(key, value)| format!("{key}={value}"));
+                own.map(str::to_owned)
+                    .chain(lies)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    .into()
+            }
+            _ => body,
+        }
+    }
+}
 
 /// Passes on to one server.
 pub struct Recorder {
     to: String,
     pool: Pool<NoService>,
     codes: Arc<Mutex<Vec<i32>>>,
+    lies: Arc<Mutex<Lies>>,
 }
 
 impl Service for Recorder {
@@ -30,11 +72,12 @@ impl Service for Recorder {
             .exchange(&self.to, passed, Duration::from_secs(10))
             .await
             .unwrap();
+        let body = self.lies.lock().unwrap().tell(request.code, answer.body);
         Reply {
             code: answer.code,
             remark: answer.remark,
             fields: answer.fields,
-            body: vec![answer.body],
+            body: vec![body],
         }
     }
 }
@@ -47,20 +90,24 @@ pub struct Wire {
     pub name_server: String,
     /// `--broker-map` for each broker.
     pub maps: Vec<String>,
+    /// What is said in the place of each broker.
+    pub lies: Vec<Arc<Mutex<Lies>>>,
 }
 
 impl Wire {
     /// Puts a recorder before each server.
     pub async fn tap(name_server: &str, brokers: &[String]) -> Self {
         let codes = Arc::new(Mutex::new(Vec::new()));
-        let mut listeners = Vec::new();
+        let (mut listeners, mut lies) = (Vec::new(), Vec::new());
         let free: SocketAddr = ([127, 0, 0, 1], 0).into();
         for to in [name_server.to_owned()].iter().chain(brokers) {
             let recorder = Recorder {
                 to: to.clone(),
                 pool: Pool::new(Arc::new(NoService), Duration::from_secs(2)),
                 codes: codes.clone(),
+                lies: Arc::default(),
             };
+            lies.push(recorder.lies.clone());
             listeners.push(Listener::start(free, Arc::new(recorder)).await.unwrap());
         }
         let maps = brokers
@@ -73,6 +120,7 @@ impl Wire {
             listeners,
             codes,
             maps,
+            lies: lies.split_off(1),
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod java;
+pub mod nodes;
 pub mod ports;
 pub mod process;
 pub mod rmq;

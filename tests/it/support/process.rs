@@ -111,6 +111,16 @@ impl Process {
         }
     }
 
+    /// Stops it where it stands (SIGSTOP); its connections stay.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// `kill -9`, and waits until it is gone.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

@@ -142,11 +142,11 @@ impl Ran {
     }
 }
 
-/// Runs `rmq ARGS -n NAMESRV` to its end, with a home of its own.
+/// Runs `rmq ARGS` on the name servers to its end, with a home of its own.
 pub fn run(home: &Path, namesrv: &str, args: &[&str]) -> Ran {
     let output = command()
         .args(args)
-        .args(["-n", namesrv])
+        .env("RMQ_NAMESRV", namesrv)
         .env("HOME", home)
         .env("XDG_CONFIG_HOME", home.join("config"))
         .env("XDG_STATE_HOME", home.join("state"))

@@ -80,7 +80,8 @@ impl Session {
     /// Starts the JVM, which takes a second; the first command waits for it.
     pub fn start(peers: &Peers, dir: &Path) -> Session {
         let mut command = peers.command(dir, "256m", "session");
-        command.arg("Session");
+        // `consumerStatus` writes files to where it runs.
+        command.arg("Session").current_dir(dir);
         let (process, input, output) = Process::start_piped("java-session", dir, command, End::Kill);
         let (sender, lines) = channel();
         std::thread::spawn(move || {
