@@ -484,8 +484,7 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
         let dir = super::context::state_dir().map(|d| d.join("apply"));
         let written = dir.and_then(|dir| {
             let path = dir.join(format!("before-{}.toml", time::now_ms()));
-            std::fs::create_dir_all(&dir).ok()?;
-            std::fs::write(&path, write::to_toml(&before)).ok()?;
+            crate::replace::replace(&path, write::to_toml(&before).as_bytes()).ok()?;
             Some(path)
         });
         match written {

@@ -1,5 +1,7 @@
 //! `rmq broker drain|undrain`.
 
+mod stop;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -48,6 +50,9 @@ pub struct DrainArgs {
     /// Do not wait for this group, though it is or was online; repeatable
     #[arg(long, value_name = "GROUP")]
     ignore_group: Vec<String>,
+    /// End the broker's process when it is safe to stop: only for one of this host that `rmq broker start` runs
+    #[arg(long)]
+    then_stop: bool,
 }
 
 /// `rmq broker undrain`
@@ -91,12 +96,9 @@ fn read_kept(broker: &BrokerAt) -> Option<Kept> {
 
 fn keep(session: &Session, broker: &BrokerAt, kept: &Kept) {
     let Some(path) = kept_path(broker) else { return };
-    let written = path
-        .parent()
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(&path, serde_json::to_string(kept).unwrap_or_default()));
-    if let Err(e) = written {
-        session.warn(&format!("{} was not written: {e}", path.display()));
+    let text = serde_json::to_vec(kept).unwrap_or_default();
+    if let Err(e) = crate::replace::replace(&path, &text) {
+        session.warn(&format!("what undrain restores was not written down: {e}"));
     }
 }
 
@@ -125,6 +127,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     let broker = master(session, &args.broker).await?;
     let survey = client.drain_survey(&broker).await?;
     refuse(&broker, &survey, &args)?;
+    let own = args.then_stop.then(|| stop::Own::find(&broker)).transpose()?;
     let wipe = args.method == Method::Wipe;
     let mut observer = Observer::new(broker.clone(), &survey, wipe);
     let pending = observer.pending(client).await?;
@@ -142,6 +145,10 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         .hint("--ignore-delayed: they go on when the broker is back"));
     }
     let mut plan = describe(&broker, &survey, &args);
+    if let Some(own) = &own {
+        plan.impact
+            .push(format!("process {} is ended when it is safe", own.pid()));
+    }
     if !pending.is_empty() {
         let waits = if args.ignore_delayed {
             "stay"
@@ -188,7 +195,11 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         Ended::Safe(calm, look) => {
             let outcomes = vec![Outcome::Done; plan.steps.len()];
             change::report(session, &plan, outcomes, Some(undo))?;
-            tell_safe(session, &broker, &survey, calm, &look, &args.ignore_group)
+            tell_safe(session, &broker, &survey, calm, &look, &args.ignore_group)?;
+            match own {
+                Some(own) => own.end(session, args.deadline).await,
+                None => Ok(()),
+            }
         }
         Ended::Deadline(left) => Err(Failure::new(
             exit::TIMEOUT,
@@ -577,11 +588,13 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     if let (Outcome::Done, Some(path)) = (&outcome, kept_path(&broker)) {
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                session.warn(&format!("{} stays: {e}", path.display()));
+        for path in [crate::replace::beside(&path, ".bak"), path] {
+            match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    session.warn(&format!("{} stays: {e}", path.display()));
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
     let undo = format!("rmq broker drain {}", quoted(&broker.id.name));

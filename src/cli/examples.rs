@@ -62,6 +62,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq broker drain broker-b",
             "rmq broker drain broker-b --deadline 2h --ignore-delayed --yes",
+            "rmq broker drain broker-b --then-stop",
         ],
     ),
     ("broker undrain", &["rmq broker undrain broker-b"]),

@@ -115,7 +115,8 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
         });
     }
     // A read for each lagging queue: only where somebody looks at single groups, or asks.
-    let ages = if !args.groups.is_empty() || by == By::Queue || args.fail_over_time.is_some() {
+    let aged = !args.groups.is_empty() || by == By::Queue || args.fail_over_time.is_some();
+    let ages = if aged {
         let rows = groups
             .values()
             .filter(|backlog| !backlog.is_broadcast())
@@ -144,6 +145,7 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
         By::Group => by_group(&groups, &oldest),
     };
     summarize(session, args, &groups, &oldest, &errors, &mut listing);
+    tell_unasked(session, args, &groups, aged, &mut listing);
     listing.errors = errors;
     if answered && let Some(failure) = over(args, &groups, &oldest) {
         // The rows are the evidence: they go out before the verdict.
@@ -287,9 +289,11 @@ fn by_group(groups: &BTreeMap<String, Backlog>, oldest: &Oldest) -> Listing {
             col("consume_tps"),
             wide("unowned"),
             wide("topics"),
+            wide("not_counted"),
         ],
     );
     for (name, backlog) in groups {
+        let left_out: BTreeSet<&String> = backlog.left_out.iter().map(|(topic, _)| topic).collect();
         let topics: BTreeSet<&String> = backlog.queues.iter().map(|q| &q.topic).collect();
         let most = backlog.queues.iter().filter_map(GroupLag::lag).max();
         listing.push(vec![
@@ -303,6 +307,7 @@ fn by_group(groups: &BTreeMap<String, Backlog>, oldest: &Oldest) -> Listing {
             backlog.tps.into(),
             backlog.unowned().into(),
             topics.into_iter().cloned().collect::<Vec<_>>().into(),
+            left_out.into_iter().cloned().collect::<Vec<_>>().into(),
         ]);
     }
     listing
@@ -336,6 +341,38 @@ fn summarize(
         summary.insert("unowned_queues".into(), backlog.unowned().into());
         if args.watch.watch.is_none() {
             session.note(&sentence(name, backlog, oldest, partial));
+        }
+    }
+}
+
+/// What the listing does not tell, so that nobody takes it for nothing.
+fn tell_unasked(
+    session: &Session,
+    args: &LagArgs,
+    groups: &BTreeMap<String, Backlog>,
+    aged: bool,
+    listing: &mut Listing,
+) {
+    listing.summary.insert("lag_time_asked".into(), aged.into());
+    if args.watch.watch.is_some() {
+        return;
+    }
+    if !aged
+        && groups
+            .values()
+            .any(|group| group.lag().is_some_and(|lag| lag > 0))
+    {
+        session.note(
+            "lag times were not asked for (a read for each lagging queue): name groups, or use --by queue or --fail-over-time",
+        );
+    }
+    for (name, backlog) in groups {
+        let topics: BTreeSet<&str> = backlog.left_out.iter().map(|(topic, _)| topic.as_str()).collect();
+        if !topics.is_empty() {
+            session.note(&format!(
+                "{name} has positions in topics that its clients do not subscribe to; they do not count: {}",
+                topics.into_iter().collect::<Vec<_>>().join(", ")
+            ));
         }
     }
 }

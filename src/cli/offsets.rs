@@ -226,8 +226,7 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         std::io::stdout().lock().write_all(saved.text().as_bytes())?;
         return Ok(());
     }
-    std::fs::write(&args.out, saved.text())
-        .map_err(|e| Failure::usage(format!("cannot write {}: {e}", args.out.display())))?;
+    write_file(&args.out, &saved.text())?;
     let groups: BTreeSet<&String> = saved.offsets.iter().map(|o| &o.group).collect();
     session.note(&format!(
         "{} offsets of {} groups in {}",
@@ -236,6 +235,15 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         args.out.display()
     ));
     Ok(())
+}
+
+/// Puts a file in its place whole; what is no file, such as `/dev/stderr`, is written to.
+fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return std::fs::write(path, text)
+            .map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())));
+    }
+    crate::replace::replace(path, text.as_bytes()).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// A file with the part of it that is meant; nothing of it is a failure.

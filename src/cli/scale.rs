@@ -13,6 +13,7 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::{quoted, time};
 use crate::client::Which;
+use crate::client::scale::begins::Begin;
 use crate::client::scale::kept::{Kept, KeptError, PlanFile};
 use crate::client::scale::observe::Observer;
 use crate::client::scale::run::{Event, Ran, run as go};
@@ -394,10 +395,22 @@ async fn describe(
             .because("Nobody moves the positions of an offline group; those of a broadcasting one are on its clients.")
             .hint(flags.collect::<Vec<_>>().join(" ")));
         }
-    } else if plan.grows() {
+    }
+    if plan.grows() && machine.settings().phase != Phase::Read {
         change
             .impact
-            .push("consumers get the new queues first, then producers".into());
+            .push("consumers get the new queues first, then groups a place in them, then producers".into());
+        let begins = observer.begins(&session.client, &numbers).await;
+        if let Some(why) = begins.unknown.first() {
+            return Err(Failure::new(
+                exit::PRECONDITION,
+                format!(
+                    "which groups need a place in the new queues cannot be seen: {why}; nothing was changed"
+                ),
+            ));
+        }
+        change.impact.extend(begin_lines(&begins.missing));
+        change.impact.extend(begins.left_alone);
     }
     Ok(change)
 }
@@ -425,6 +438,25 @@ fn backlog_lines(plan: &Plan, drained: &Drained, ignored: &BTreeSet<String>) -> 
         ));
     }
     lines
+}
+
+/// A line for each group and broker.
+fn begin_lines(begins: &[Begin]) -> Vec<String> {
+    let mut places: BTreeMap<(&str, &str), (usize, i64)> = BTreeMap::new();
+    for begin in begins {
+        let place = places.entry((&begin.group, &begin.broker)).or_default();
+        place.0 += 1;
+        place.1 = place.1.saturating_add(begin.passed_over);
+    }
+    let line = |((group, broker), (queues, passed_over)): ((&str, &str), (usize, i64))| {
+        let older = if passed_over > 0 {
+            format!("; {passed_over} older messages there are not read by it")
+        } else {
+            String::new()
+        };
+        format!("{group} gets a position in {queues} queues of {broker}{older}")
+    };
+    places.into_iter().map(line).collect()
 }
 
 /// Somebody else's mark stops; a dead name server does not.
@@ -506,6 +538,11 @@ async fn travel(
                     keep(machine)?;
                     for (name, queues) in writes {
                         session.progress(&format!("{}: {name} gets {queues}", step.name()));
+                    }
+                }
+                Event::Beginning(begins) => {
+                    for line in begin_lines(begins) {
+                        session.progress(&format!("{}: {line}", step.name()));
                     }
                 }
                 Event::Failed(broker, e) => session.warn(&format!("{broker}: {}", e.reason())),

@@ -14,7 +14,7 @@ use super::scale::Pending;
 use super::scale::pending::{Landing, Waiting};
 use super::snapshot::TopicKind;
 use super::{Client, Which};
-use crate::protocol::body::{ConsumeType, MessageModel};
+use crate::protocol::body::{ConsumeType, MessageModel, TopicRouteData};
 use crate::protocol::model::Perm;
 use crate::protocol::requests::{AddWritePermOfBroker, GetAllProducerInfo, WipeWritePermOfBroker};
 
@@ -42,7 +42,7 @@ pub struct Survey {
     pub ordered: BTreeSet<String>,
     /// Static topics with queues here.
     pub static_topics: BTreeSet<String>,
-    /// Other masters of the cluster that take messages.
+    /// Other masters of the cluster that take messages, as they say and as name servers send producers there.
     pub others: Vec<String>,
     /// Name servers that answer and do not list the broker at its address.
     pub disagree: Vec<String>,
@@ -293,33 +293,18 @@ impl Client {
             .into_iter()
             .filter(|other| other.id.name != broker.id.name)
             .collect();
-        let tables = self
+        let configs = self
             .each(others, |other| async move {
-                let server = other.server();
-                let (config, topics) = tokio::join!(
-                    self.broker_config(&server, deadline),
-                    self.broker_topics(&server, deadline)
-                );
-                Ok::<_, Error>((other, config?, topics?))
+                let config = self.broker_config(&other.server(), deadline).await;
+                (other.id.name, config)
             })
             .await;
-        let mut elsewhere: BTreeSet<String> = BTreeSet::new();
-        for table in tables {
-            // A broker that cannot be asked is no refuge.
-            let Ok((other, config, topics)) = table else {
-                continue;
-            };
-            if !permission(&config).writable() {
-                continue;
-            }
-            survey.others.push(other.id.name);
-            let writable = topics.topic_config_table.into_iter();
-            elsewhere.extend(
-                writable
-                    .filter(|(_, c)| c.perm.writable() && c.write_queue_nums > 0)
-                    .map(|(name, _)| name),
-            );
-        }
+        // A broker that cannot be asked is no refuge, whatever the name servers still show.
+        let alive: BTreeSet<String> = configs
+            .into_iter()
+            .filter(|(_, config)| config.as_ref().is_ok_and(|c| permission(c).writable()))
+            .map(|(name, _)| name)
+            .collect();
         let own = self.broker_topics(&server, deadline).await?;
         let hosted = own.topic_queue_mapping_detail_map.unwrap_or_default();
         survey.static_topics = hosted
@@ -327,7 +312,6 @@ impl Client {
             .filter(|(_, mapping)| !mapping.hosted_queues.is_empty())
             .map(|(name, _)| name)
             .collect();
-        let mut candidates = Vec::new();
         for (name, config) in own.topic_config_table {
             if kind(&name, &servers) != TopicKind::User {
                 continue;
@@ -339,11 +323,34 @@ impl Client {
             if config.order {
                 survey.ordered.insert(name.clone());
             }
-            if !elsewhere.contains(&name) {
-                candidates.push(name.clone());
-            }
             survey.topics.insert(name);
         }
+        // Producers go where name servers send them. The topic of a cluster's name is on all its brokers.
+        let mut routed: Vec<&String> = survey.topics.iter().collect();
+        routed.push(&broker.id.cluster);
+        let routes = self
+            .each(
+                routed,
+                |topic| async move { (topic, self.route_each(topic).await) },
+            )
+            .await;
+        let (mut candidates, mut others) = (Vec::new(), BTreeSet::new());
+        for (topic, answers) in routes {
+            let shown: Vec<TopicRouteData> = answers.into_iter().filter_map(|(_, r)| r.ok()?).collect();
+            let elsewhere: BTreeSet<String> = writable_elsewhere(&shown, &broker.id.name)
+                .intersection(&alive)
+                .cloned()
+                .collect();
+            if elsewhere.is_empty() && survey.topics.contains(topic) {
+                candidates.push(topic.clone());
+            }
+            // Without that topic (clusterTopicEnable=false) only their own word is left.
+            if shown.is_empty() && *topic == broker.id.cluster {
+                others.extend(alive.iter().cloned());
+            }
+            others.extend(elsewhere);
+        }
+        survey.others = others.into_iter().collect();
         let since = now_ms() - i64::try_from(TRAFFIC.as_millis()).unwrap_or(0);
         let used = self
             .each(candidates, |name| {
@@ -429,6 +436,30 @@ pub struct RoutesSeen {
     pub wrong: Vec<(String, String)>,
     /// Name servers that did not answer, with the reason: what they show is unknown.
     pub silent: BTreeMap<String, String>,
+}
+
+/// Other brokers that every name server with a route sends producers to: with a master, and with queues to write. A
+/// permission that was wiped at one of them counts.
+fn writable_elsewhere(routes: &[TopicRouteData], own: &str) -> BTreeSet<String> {
+    routes
+        .iter()
+        .map(|route| {
+            let masters: BTreeSet<&str> = route
+                .broker_datas
+                .iter()
+                .filter(|set| set.master().is_some())
+                .map(|set| set.broker_name.as_str())
+                .collect();
+            route
+                .queue_datas
+                .iter()
+                .filter(|q| q.broker_name != own && q.perm.writable() && q.write_queue_nums > 0)
+                .filter(|q| masters.contains(q.broker_name.as_str()))
+                .map(|q| q.broker_name.clone())
+                .collect::<BTreeSet<String>>()
+        })
+        .reduce(|all, one| all.intersection(&one).cloned().collect())
+        .unwrap_or_default()
 }
 
 /// The permission in a configuration; a broker that does not say has all.
@@ -670,6 +701,50 @@ mod tests {
                 slave_behind: Some(0)
             })
         );
+    }
+
+    /// A broker whose write permission is wiped at one name server is no refuge for producers that ask that one.
+    #[test]
+    fn only_brokers_that_every_name_server_sends_producers_to_are_a_refuge() {
+        use crate::protocol::body::{BrokerData, QueueData};
+        let route = |brokers: &[(&str, Perm, i32, i64)]| TopicRouteData {
+            queue_datas: brokers
+                .iter()
+                .map(|(name, perm, write, _)| QueueData {
+                    broker_name: (*name).into(),
+                    perm: *perm,
+                    write_queue_nums: *write,
+                    ..QueueData::default()
+                })
+                .collect(),
+            broker_datas: brokers
+                .iter()
+                .map(|(name, _, _, id)| BrokerData {
+                    broker_name: (*name).into(),
+                    broker_addrs: [(*id, "127.0.0.1:1".to_owned())].into(),
+                    ..BrokerData::default()
+                })
+                .collect(),
+            ..TopicRouteData::default()
+        };
+        let (rw, r) = (Perm::READ_WRITE, Perm::READ);
+        let first = route(&[
+            ("own", rw, 4, 0),
+            ("a", rw, 4, 0),
+            ("b", rw, 4, 0),
+            ("c", rw, 0, 0),
+        ]);
+        let second = route(&[
+            ("own", rw, 4, 0),
+            ("a", rw, 4, 0),
+            ("b", r, 4, 0),
+            ("d", rw, 4, 1),
+        ]);
+        let refuges = |routes: &[TopicRouteData]| writable_elsewhere(routes, "own");
+        assert_eq!(refuges(&[first.clone()]), ["a", "b"].map(str::to_owned).into());
+        assert_eq!(refuges(&[first, second.clone()]), ["a".to_owned()].into());
+        assert_eq!(refuges(&[second]), ["a".to_owned()].into());
+        assert!(refuges(&[]).is_empty());
     }
 
     #[test]

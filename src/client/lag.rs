@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::admin::cluster::BrokerAt;
+use super::admin::group::{BrokerLag, KnownGroups};
 use super::admin::message::Pull;
 use super::error::{Error, Server};
 use super::produce::now_ms;
 use super::snapshot::GroupLag;
 use super::{Client, Deadline};
-use crate::protocol::body::{ConsumerConnection, ConsumerRunningInfo, MessageModel};
+use crate::protocol::body::{ConsumerConnection, ConsumerRunningInfo, MessageModel, TopicConfig};
 use crate::protocol::model::MessageQueue;
 use crate::protocol::requests::GetConsumerRunningInfo;
 
@@ -76,6 +77,9 @@ pub struct Backlog {
     pub clients: BTreeMap<String, Server>,
     /// Who reads which queue, where asked.
     pub owners: Option<Owners>,
+    /// Topics and brokers where it has positions that count nowhere: its clients do not subscribe to the topic, and
+    /// brokers leave such topics out.
+    pub left_out: BTreeSet<(String, String)>,
 }
 
 impl Backlog {
@@ -162,6 +166,49 @@ impl Backlogs {
     }
 }
 
+/// A group's topic that a broker's list of all groups (317) does not tell in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Gap {
+    group: String,
+    topic: String,
+    broker: String,
+    server: Server,
+}
+
+/// What a list of all groups leaves out: groups without a configuration, queues that are read and not written, topics
+/// that an online group does not subscribe to. A topic that is gone leaves no gap.
+fn gaps(
+    broker: &str,
+    server: &Server,
+    list: &BTreeMap<String, BrokerLag>,
+    topics: &BTreeMap<String, TopicConfig>,
+    known: &KnownGroups,
+) -> Vec<Gap> {
+    let mut told: BTreeMap<(&str, &str), BTreeSet<i32>> = BTreeMap::new();
+    for (group, lag) in list {
+        for row in &lag.queues {
+            told.entry((group, &row.topic)).or_default().insert(row.queue);
+        }
+    }
+    let mut gaps = Vec::new();
+    for (group, at) in &known.groups {
+        for topic in at.offsets.get(broker).into_iter().flatten() {
+            let Some(config) = topics.get(topic) else { continue };
+            let queues = told.get(&(group.as_str(), topic.as_str()));
+            let complete = |queues: &BTreeSet<i32>| (0..config.read_queue_nums).all(|q| queues.contains(&q));
+            if !queues.is_some_and(complete) {
+                gaps.push(Gap {
+                    group: group.clone(),
+                    topic: topic.clone(),
+                    broker: broker.to_owned(),
+                    server: server.clone(),
+                });
+            }
+        }
+    }
+    gaps
+}
+
 /// A position in a queue.
 pub type Place = (String, String, i32, i64);
 
@@ -207,17 +254,33 @@ impl Client {
         found
     }
 
-    /// Backlog of every group: three requests a broker, and one a group for its clients (more only where the first
-    /// broker knows of none).
+    /// Backlog of every group: four requests a broker, and one a group for its clients (more only where the first
+    /// broker knows of none). Where a broker's list of all groups has gaps, one a group and topic closes them.
     pub async fn all_backlogs(&self, topic: Option<&str>, brokers: &[BrokerAt]) -> Backlogs {
         let deadline = self.deadline();
         let (answers, known) = tokio::join!(
             self.each(brokers.to_vec(), |broker| async move {
-                self.broker_lag(&broker.server(), deadline).await
+                let server = broker.server();
+                let (lag, topics) = tokio::join!(
+                    self.broker_lag(&server, deadline),
+                    self.broker_topics(&server, deadline)
+                );
+                Ok::<_, Error>((lag?, topics?.topic_config_table))
             }),
             self.known_groups(brokers)
         );
+        let gaps: Vec<Gap> = answers
+            .iter()
+            .zip(brokers)
+            .filter_map(|(answer, broker)| Some((answer.as_ref().ok()?, broker)))
+            .flat_map(|((lag, topics), broker)| gaps(&broker.id.name, &broker.server(), lag, topics, &known))
+            .filter(|gap| topic.is_none_or(|t| t == gap.topic))
+            .collect();
         let mut found = Backlogs::default();
+        // A broker that does not tell its groups hides gaps.
+        for (server, e) in known.failed {
+            found.fail(&server, e);
+        }
         let mut homes: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (name, group) in known.groups {
             found.groups.entry(name.clone()).or_default();
@@ -232,7 +295,7 @@ impl Client {
         let mut alive = BTreeSet::new();
         for (at, (answer, broker)) in answers.into_iter().zip(brokers).enumerate() {
             match answer {
-                Ok(by_group) => {
+                Ok((by_group, _)) => {
                     alive.insert(at);
                     for (group, lag) in by_group {
                         homes.entry(group.clone()).or_default().insert(at);
@@ -245,6 +308,7 @@ impl Client {
                 Err(e) => found.fail(&broker.server(), e),
             }
         }
+        self.close_gaps(gaps, &mut found).await;
         let targets: Vec<(String, Vec<Server>)> = homes
             .into_iter()
             .map(|(group, home)| {
@@ -271,6 +335,37 @@ impl Client {
                 .add_clients(&broker, answer);
         }
         found
+    }
+
+    /// Asks for what the lists of all groups left out.
+    async fn close_gaps(&self, gaps: Vec<Gap>, found: &mut Backlogs) {
+        let answers = self
+            .each(gaps, |gap| async move {
+                let lag = self
+                    .group_lag(&gap.server, &gap.group, Some(&gap.topic), self.deadline())
+                    .await;
+                (gap, lag)
+            })
+            .await;
+        for (gap, lag) in answers {
+            let lag = match lag {
+                Ok(lag) => lag,
+                Err(e) => {
+                    found.fail(&gap.server, e);
+                    continue;
+                }
+            };
+            let backlog = found.groups.entry(gap.group).or_default();
+            if lag.queues.is_empty() {
+                backlog.left_out.insert((gap.topic, gap.broker));
+                continue;
+            }
+            // One answer's numbers belong together: they replace those of the list.
+            backlog
+                .queues
+                .retain(|row| row.topic != gap.topic || row.broker != gap.broker);
+            backlog.queues.extend(lag.queues);
+        }
     }
 
     /// Who reads which queue of a group: one question a client, through the broker that it is connected to.
@@ -400,6 +495,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::admin::group::KnownGroup;
     use crate::protocol::body::Connection;
 
     fn row(max: i64, committed: Option<i64>) -> GroupLag {
@@ -410,6 +506,39 @@ mod tests {
             committed,
             ..GroupLag::default()
         }
+    }
+
+    /// By Java 5.3.3: the list goes by configured groups and written queues.
+    #[test]
+    fn what_a_list_of_all_groups_leaves_out_is_known() {
+        let offsets = |topics: &[&str]| KnownGroup {
+            offsets: [("b".to_owned(), topics.iter().map(|t| (*t).to_owned()).collect())].into(),
+            ..KnownGroup::default()
+        };
+        let mut known = KnownGroups::default();
+        known.groups.insert("G".into(), offsets(&["T", "WIDE", "GONE"]));
+        known.groups.insert("BARE".into(), offsets(&["T"]));
+        let config = |read: i32| TopicConfig {
+            read_queue_nums: read,
+            write_queue_nums: 1,
+            ..TopicConfig::default()
+        };
+        let topics = [("T".to_owned(), config(1)), ("WIDE".to_owned(), config(2))].into();
+        let of = |topic: &str| GroupLag {
+            topic: topic.into(),
+            ..row(10, Some(4))
+        };
+        let lag = BrokerLag {
+            queues: vec![of("T"), of("WIDE")],
+            ..BrokerLag::default()
+        };
+        let list = [("G".to_owned(), lag)].into();
+        let found = gaps("b", &Server::at("127.0.0.1:1"), &list, &topics, &known);
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|gap| (gap.group.as_str(), gap.topic.as_str()))
+            .collect();
+        assert_eq!(found, [("BARE", "T"), ("G", "WIDE")]);
     }
 
     #[test]

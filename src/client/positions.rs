@@ -4,6 +4,7 @@
 //! [`Method`]. Nothing outside a queue's range is ever sent.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::admin::cluster::BrokerAt;
@@ -233,19 +234,18 @@ impl Client {
                 let Some((config, _)) = self.topic_config(&broker, topic, deadline).await? else {
                     return Ok(Vec::new());
                 };
-                let stats = self.topic_stats(&server, topic, deadline).await?;
-                let readable = stats
-                    .offset_table
+                let ranges = self
+                    .queue_ranges(&server, topic, 0..config.read_queue_nums)
+                    .await?;
+                let found: Vec<Position> = ranges
                     .into_iter()
-                    .filter(|(queue, _)| queue.queue_id < config.read_queue_nums);
-                let found: Vec<Position> = readable
-                    .map(|(queue, at)| Position {
+                    .map(|(queue, (min, max))| Position {
                         group: group.to_owned(),
                         topic: topic.to_owned(),
                         broker: broker.clone(),
-                        queue: queue.queue_id,
-                        min: at.min_offset.max(0),
-                        max: at.max_offset.max(at.min_offset).max(0),
+                        queue,
+                        min,
+                        max,
                         current: None,
                     })
                     .collect();
@@ -268,6 +268,43 @@ impl Client {
             .collect::<Result<Vec<Position>, Error>>()?;
         positions.sort_by(|a, b| (&a.broker, a.queue).cmp(&(&b.broker, b.queue)));
         Ok(positions)
+    }
+
+    /// First and end offset of some of a topic's queues on one broker. Brokers up to 5.2 tell those of written queues
+    /// only (202 goes by the number of write queues there); the others are asked for one by one.
+    pub(crate) async fn queue_ranges(
+        &self,
+        broker: &Server,
+        topic: &str,
+        queues: Range<i32>,
+    ) -> Result<BTreeMap<i32, (i64, i64)>, Error> {
+        let stats = self.topic_stats(broker, topic, self.deadline()).await?;
+        let mut ranges: BTreeMap<i32, (i64, i64)> = stats
+            .offset_table
+            .into_iter()
+            .filter(|(queue, _)| queues.contains(&queue.queue_id))
+            .map(|(queue, at)| {
+                let min = at.min_offset.max(0);
+                (queue.queue_id, (min, at.max_offset.max(min)))
+            })
+            .collect();
+        let untold = untold(&ranges, queues);
+        let asked = self
+            .each(untold, |queue| async move {
+                let at = QueueAt {
+                    broker: broker.clone(),
+                    queue,
+                };
+                let min = self.min_offset(&at, topic, self.deadline()).await?.max(0);
+                let max = self.max_offset(&at, topic, self.deadline()).await?;
+                Ok::<_, Error>((queue, (min, max.max(min))))
+            })
+            .await;
+        for one in asked {
+            let (queue, range) = one?;
+            ranges.insert(queue, range);
+        }
+        Ok(ranges)
     }
 
     /// Committed offset of a group in one queue; `None` when it never committed.
@@ -414,6 +451,11 @@ impl Client {
     }
 }
 
+/// Queues that an answer left out.
+fn untold(told: &BTreeMap<i32, (i64, i64)>, queues: Range<i32>) -> Vec<i32> {
+    queues.filter(|queue| !told.contains_key(queue)).collect()
+}
+
 /// Why no plan of moves came about.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
@@ -491,6 +533,14 @@ mod tests {
             target,
             target_ms: None,
         }
+    }
+
+    /// 5.1 answers 202 for queues 0 to 7 of a topic with 8 write and 16 read queues.
+    #[test]
+    fn queues_that_an_old_broker_leaves_out_are_known() {
+        let told = (0..8).map(|queue| (queue, (0, 5))).collect();
+        assert_eq!(untold(&told, 0..16), (8..16).collect::<Vec<_>>());
+        assert!(untold(&told, 0..4).is_empty());
     }
 
     #[test]

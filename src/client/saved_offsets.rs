@@ -144,7 +144,7 @@ impl Chosen {
 
 impl Client {
     /// Committed offsets of one broker: `(group, topic, queue, offset)`.
-    async fn broker_offsets(
+    pub(crate) async fn broker_offsets(
         &self,
         broker: &Server,
         deadline: Deadline,

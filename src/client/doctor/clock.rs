@@ -50,8 +50,9 @@ pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// The smallest difference that explains what the broker said: positive when it is ahead. `None` when it did not tell.
-fn skew(info: &RuntimeInfo, sent: i64, received: i64) -> Option<i64> {
+/// The smallest difference, ms, that explains what the broker said between `sent` and `received` of our clock: positive
+/// when it is ahead. `None` when it did not tell.
+pub(crate) fn skew(info: &RuntimeInfo, sent: i64, received: i64) -> Option<i64> {
     let uptime = uptime_ms(info.entries.get("runtime")?)?;
     let least = info.boot_ms?.checked_add(uptime)?;
     let most = least.checked_add(999)?;

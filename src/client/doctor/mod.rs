@@ -6,7 +6,7 @@
 mod backlog;
 mod broker;
 mod clients;
-mod clock;
+pub(crate) mod clock;
 mod details;
 pub mod gather;
 mod groups;

@@ -52,6 +52,7 @@ impl Machine {
         let steps = [
             (Step::RaiseRead, reads && self.raises()),
             (Step::Readers, reads && (self.raises() || self.plan.grows())),
+            (Step::Positions, phase != Phase::Read && self.plan.grows()),
             (Step::SetWrite, phase != Phase::Read && writes),
             (Step::Writers, phase != Phase::Read && writes),
             (Step::Drain, reads && shrinks),
@@ -87,6 +88,7 @@ impl Machine {
         match step {
             Step::RaiseRead => self.change("read", |on| (on.before.read, on.widest().max(on.before.read))),
             Step::Readers => "consumers see and own the queues".into(),
+            Step::Positions => "every group has a place in the new queues".into(),
             Step::SetWrite => self.change("write", |on| (on.before.write, on.target.write)),
             Step::Drain => {
                 let mut queues: Vec<String> = self

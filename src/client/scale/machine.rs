@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::begins::Begin;
 use super::{
     Check, CheckState, Ends, Observation, OnBroker, Overrides, Phase, Plan, Queues, Settings, Wants,
 };
@@ -22,6 +23,8 @@ pub enum Step {
     RaiseRead,
     /// Name servers show it, clients own the queues.
     Readers,
+    /// Groups get a position in the queues that producers will get.
+    Positions,
     /// Producers get the wanted queues.
     SetWrite,
     /// Name servers show it.
@@ -44,6 +47,7 @@ impl Step {
         match self {
             Self::RaiseRead => "raise read queues",
             Self::Readers => "wait for consumers",
+            Self::Positions => "give groups a place in new queues",
             Self::SetWrite => "set write queues",
             Self::Writers => "wait for name servers",
             Self::Drain => "drain",
@@ -60,6 +64,8 @@ impl Step {
 pub enum Next {
     /// Write these numbers. None of them lowers both.
     Write(Vec<(String, Queues)>),
+    /// Write these first positions of groups.
+    Begin(Vec<Begin>),
     /// Look again after a pause; what is waited for.
     Wait(Vec<String>, Duration),
     /// Stop here.
@@ -131,7 +137,7 @@ impl Machine {
     pub fn new(plan: Plan, settings: Settings, now_ms: i64) -> Self {
         let step = match settings.phase {
             Phase::All | Phase::Read => Step::RaiseRead,
-            Phase::Write => Step::SetWrite,
+            Phase::Write => Step::Positions,
         };
         Self {
             plan,
@@ -193,6 +199,7 @@ impl Machine {
                 wants.routes = true;
                 wants.owners = self.plan.grows() || self.raises();
             }
+            Step::Positions => wants.begins = self.plan.grows(),
             Step::Writers | Step::Settle => wants.routes = true,
             Step::Drain => wants.drained = true,
             Step::Traffic => wants.ends = true,
@@ -453,6 +460,7 @@ impl Machine {
                 } else {
                     CheckState::Waiting
                 };
+                conditions.extend(self.unseen_of(seen));
                 conditions.extend(open.iter().map(|text| self.check_of(state, text.clone())));
                 if open.is_empty() && self.wants().owners {
                     let text = "the clients of every group own the queues".into();
@@ -471,11 +479,12 @@ impl Machine {
                 let step = match self.settings.phase {
                     Phase::Read if self.plan.shrinks() => Step::Drain,
                     Phase::Read => Step::Done,
-                    Phase::All | Phase::Write => Step::SetWrite,
+                    Phase::All | Phase::Write => Step::Positions,
                 };
                 self.enter(step, now);
                 None
             }
+            Step::Positions => self.positions(seen),
             Step::SetWrite => {
                 if let Some(end) = self.check(|on, q| q.read >= on.target.write) {
                     return Some(end);
@@ -560,6 +569,59 @@ impl Machine {
         }
     }
 
+    /// Groups get their places before the first message can come.
+    fn positions(&mut self, seen: &Observation) -> Option<Next> {
+        if !self.plan.grows() {
+            self.enter(Step::SetWrite, seen.now_ms);
+            return None;
+        }
+        let begins = seen.begins.as_ref()?;
+        let mut conditions: Vec<Check> = Vec::new();
+        let mut tell = |state: CheckState, text: String| conditions.push(self.check_of(state, text));
+        for why in &begins.unknown {
+            tell(CheckState::Unknown, why.clone());
+        }
+        for text in &begins.left_alone {
+            tell(CheckState::Ignored, text.clone());
+        }
+        for group in &begins.settled {
+            tell(CheckState::Met, format!("{group} has a place in every new queue"));
+        }
+        for begin in &begins.missing {
+            tell(CheckState::Waiting, begin.to_string());
+        }
+        let next = self.wait_for(conditions);
+        if begins.missing.is_empty() || !begins.unknown.is_empty() {
+            if next.is_none() {
+                self.enter(Step::SetWrite, seen.now_ms);
+            }
+            return next;
+        }
+        self.memory.repeats += 1;
+        if self.memory.repeats > REPEATS {
+            let lines = begins.missing.iter().map(|begin| {
+                format!(
+                    "{} does not keep a position of {} in queue {}",
+                    begin.broker, begin.group, begin.queue
+                )
+            });
+            return Some(Next::End(End::Changed(lines.collect())));
+        }
+        for begin in begins.missing.iter().filter(|begin| begin.passed_over > 0) {
+            let note = begin.to_string();
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        Some(Next::Begin(begins.missing.clone()))
+    }
+
+    fn unseen_of<'a>(&'a self, seen: &'a Observation) -> impl Iterator<Item = Check> + 'a {
+        seen.unknown
+            .iter()
+            .map(|why| self.check_of(CheckState::Unknown, why.clone()))
+    }
+
     /// Messages in every new queue are good to see, and no condition.
     fn traffic(&mut self, seen: &Observation) -> Option<Next> {
         let now = seen.now_ms;
@@ -590,7 +652,11 @@ impl Machine {
                 format!("messages in new queues: none yet in {}", empty.join(", ")),
             ),
         };
-        if let Some(next) = self.wait_for(vec![check]) {
+        let mut conditions = vec![check];
+        if waits {
+            conditions.extend(self.unseen_of(seen));
+        }
+        if let Some(next) = self.wait_for(conditions) {
             return Some(next);
         }
         if empty.is_empty() {

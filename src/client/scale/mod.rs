@@ -3,7 +3,7 @@
 //! Consumers must read every queue that holds messages, so the numbers change in one order whatever the direction:
 //!
 //! ```text
-//! raise read -> clients see it and own the queues -> set write -> producers see it -> drain -> lower read
+//! raise read -> clients see it and own the queues -> groups get a place -> set write -> producers see it -> drain -> lower read
 //! ```
 //!
 //! Growing ends after `set write`, shrinking begins there. Draining waits until the queues that lose their readers
@@ -15,6 +15,7 @@
 //! and does. [`Machine::checks`] is the list of steps and conditions for whoever shows it, [`kept`] the plan file that
 //! an interrupted way is gone on from.
 
+pub mod begins;
 mod checks;
 mod draining;
 pub mod kept;
@@ -45,6 +46,8 @@ pub struct Wants {
     pub routes: bool,
     /// Owners of the queues.
     pub owners: bool,
+    /// Groups in the queues that producers get.
+    pub begins: bool,
     /// The queues to drain.
     pub drained: bool,
     /// Ends of all queues.
@@ -64,10 +67,14 @@ pub struct Observation {
     pub silent_name_servers: Vec<String>,
     /// Queues without an owner by online group; `None` where a client does not say.
     pub unowned: BTreeMap<String, Option<usize>>,
+    /// Groups in the queues that producers get.
+    pub begins: Option<begins::Begins>,
     /// The queues to drain.
     pub drained: Option<Drained>,
     /// Ends of all queues by broker and number.
     pub ends: Ends,
+    /// What could not be seen of the owners and of the ends.
+    pub unknown: Vec<String>,
 }
 
 /// The queues to drain.

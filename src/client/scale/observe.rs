@@ -6,7 +6,6 @@ use super::pending::{Landing, Waiting};
 use super::{Drained, DrainedGroup, Machine, Observation, Pending, Plan, Queues, Wants};
 use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::is_system;
-use crate::client::admin::message::QueueAt;
 use crate::client::error::{Error, Server};
 use crate::client::lag::GroupKind;
 use crate::client::produce::now_ms;
@@ -38,6 +37,11 @@ impl Observer {
         }
     }
 
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// One look for a machine.
     pub async fn look(&mut self, client: &Client, machine: &Machine) -> Observation {
         let mut seen = Observation {
@@ -50,6 +54,7 @@ impl Observer {
         let Wants {
             routes,
             owners,
+            begins,
             drained,
             ends,
         } = machine.wants();
@@ -72,14 +77,21 @@ impl Observer {
             }
         }
         if owners {
-            seen.unowned = self.unowned(client, &seen.brokers).await;
+            let numbers = seen.brokers.clone();
+            (seen.unowned, seen.unknown) = self.unowned(client, &numbers).await;
+        }
+        if begins {
+            seen.begins = Some(self.begins(client, &seen.brokers).await);
         }
         if ends {
             for (name, broker) in &self.brokers {
-                if let Ok(stats) = client.topic_stats(&broker.server(), &topic, deadline).await {
-                    for (queue, at) in stats.offset_table {
-                        seen.ends.insert((name.clone(), queue.queue_id), at.max_offset);
+                match client.topic_stats(&broker.server(), &topic, deadline).await {
+                    Ok(stats) => {
+                        for (queue, at) in stats.offset_table {
+                            seen.ends.insert((name.clone(), queue.queue_id), at.max_offset);
+                        }
                     }
+                    Err(e) => seen.unknown.push(format!("queues on {name}: {}", e.reason())),
                 }
             }
         }
@@ -113,7 +125,11 @@ impl Observer {
     }
 
     /// Groups of the topic on one broker, without the broker's own and without phantoms.
-    async fn groups(&mut self, client: &Client, broker: &Server) -> Result<BTreeSet<String>, Error> {
+    pub(super) async fn groups(
+        &mut self,
+        client: &Client,
+        broker: &Server,
+    ) -> Result<BTreeSet<String>, Error> {
         let topic = self.plan.topic.clone();
         let header = QueryTopicConsumeByWho { topic: topic.clone() };
         let (_, list) = client.call(broker, &header, (), client.deadline()).await?;
@@ -137,20 +153,38 @@ impl Observer {
         Ok(groups)
     }
 
-    /// Queues without an owner, by online clustering group.
+    /// Queues without an owner, by online clustering group, and what could not be asked: a group may be behind that.
     async fn unowned(
         &mut self,
         client: &Client,
         numbers: &BTreeMap<String, Result<Queues, String>>,
-    ) -> BTreeMap<String, Option<usize>> {
+    ) -> (BTreeMap<String, Option<usize>>, Vec<String>) {
+        let mut unknown = Vec::new();
         let topic = self.plan.topic.clone();
         let mut clients: BTreeMap<String, BTreeMap<String, Server>> = BTreeMap::new();
         let brokers: Vec<BrokerAt> = self.brokers.values().cloned().collect();
         for broker in &brokers {
             let server = broker.server();
-            for group in self.groups(client, &server).await.unwrap_or_default() {
-                let online = client.group_clients(&server, &group, client.deadline()).await;
-                let Ok(Some(connection)) = online else { continue };
+            let groups = match self.groups(client, &server).await {
+                Ok(groups) => groups,
+                Err(e) => {
+                    unknown.push(format!("groups on {}: {}", broker.id.name, e.reason()));
+                    continue;
+                }
+            };
+            for group in groups {
+                let connection = match client.group_clients(&server, &group, client.deadline()).await {
+                    Ok(Some(connection)) => connection,
+                    Ok(None) => continue,
+                    Err(e) => {
+                        unknown.push(format!(
+                            "clients of {group} on {}: {}",
+                            broker.id.name,
+                            e.reason()
+                        ));
+                        continue;
+                    }
+                };
                 if connection.message_model == MessageModel::Broadcasting
                     || !connection.subscription_table.contains_key(&topic)
                 {
@@ -175,7 +209,7 @@ impl Observer {
             let known = open == 0 || owners.silent.is_empty();
             unowned.insert(group, known.then_some(open));
         }
-        unowned
+        (unowned, unknown)
     }
 
     /// The queues that lose their readers, on the brokers where they still have them.
@@ -240,27 +274,7 @@ impl Observer {
         let topic = self.plan.topic.clone();
         let deadline = client.deadline();
         let groups = self.groups(client, server).await?;
-        let stats = client.topic_stats(server, &topic, deadline).await?;
-        let mut ranges: BTreeMap<i32, (i64, i64)> = stats
-            .offset_table
-            .into_iter()
-            .filter(|(queue, _)| queues.contains(&queue.queue_id))
-            .map(|(queue, at)| (queue.queue_id, (at.min_offset.max(0), at.max_offset)))
-            .collect();
-        // Brokers up to 5.2 tell the ends of queues that are written only.
-        for queue in queues
-            .clone()
-            .filter(|q| !ranges.contains_key(q))
-            .collect::<Vec<_>>()
-        {
-            let at = QueueAt {
-                broker: server.clone(),
-                queue,
-            };
-            let min = client.min_offset(&at, &topic, client.deadline()).await?;
-            let max = client.max_offset(&at, &topic, client.deadline()).await?;
-            ranges.insert(queue, (min.max(0), max));
-        }
+        let ranges = client.queue_ranges(server, &topic, queues.clone()).await?;
         for (queue, (_, max)) in &ranges {
             drained.ends.insert((name.to_owned(), *queue), *max);
         }

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use super::Pending;
 use crate::client::admin::message::{Pull, QueueAt};
+use crate::client::doctor::clock::skew;
 use crate::client::error::{Error, Server};
-use crate::client::{Client, Deadline, Message};
+use crate::client::produce::now_ms as now;
+use crate::client::{Client, Deadline, Message, RuntimeInfo};
 use crate::protocol::codes;
 use crate::protocol::properties::names;
 use crate::protocol::requests::GetAllDelayOffset;
@@ -36,10 +38,27 @@ const ROLLED_AFTER: Duration = Duration::from_secs(2 * 86_400);
 const LONGEST_TIMER: Duration = Duration::from_secs(3 * 86_400);
 /// Time from a timer's due second to the message in its queue.
 const GRACE_MS: i64 = 5_000;
-/// Java's default of `messageDelayLevel`, s.
-const LEVELS: [i64; 18] = [
-    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
-];
+/// Java's default of `messageDelayLevel`.
+const LEVELS: &str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h";
+
+/// Delays of a broker's levels, ms, level 1 first; as many as its configuration has. A text that Java could not read
+/// either ends the list: nobody knows the delays behind it.
+fn level_delays(config: &BTreeMap<String, String>) -> Vec<i64> {
+    let text = config.get("messageDelayLevel").map_or(LEVELS, String::as_str);
+    text.split_whitespace()
+        .map_while(|level| {
+            let (number, unit) = level.split_at_checked(level.len().checked_sub(1)?)?;
+            let unit: i64 = match unit {
+                "s" => 1_000,
+                "m" => 60_000,
+                "h" => 3_600_000,
+                "d" => 86_400_000,
+                _ => return None,
+            };
+            number.parse::<i64>().ok()?.checked_mul(unit)
+        })
+        .collect()
+}
 
 /// Which messages are meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,8 +103,8 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct Level {
     cursor: i64,
-    /// Due time by offset.
-    waiting: BTreeMap<i64, i64>,
+    /// Due time by offset, in the broker's clock; `None` where its delay is not known.
+    waiting: BTreeMap<i64, Option<i64>>,
 }
 
 #[derive(Debug, Default)]
@@ -179,12 +198,20 @@ impl Waiting {
     ) -> Result<Pending, Error> {
         let reader = Reader { client, broker };
         let landing = self.landing.clone();
+        let sent = now();
+        let runtime = client.broker_runtime(broker, client.deadline()).await?;
+        // Store and due times are the broker's.
+        let ahead = skew(&runtime, sent, now()).unwrap_or(0);
+        let delays = level_delays(config);
         let (delayed, timed, half) = tokio::join!(
-            look_levels(&mut self.levels, &reader, &landing),
-            self.timer.look(&reader, &landing, config, now_ms),
+            look_levels(&mut self.levels, &reader, &landing, &delays),
+            self.timer
+                .look(&reader, &landing, config, &runtime, now_ms.saturating_add(ahead)),
             self.half.look(&reader, &landing),
         );
-        Ok(delayed?.and(timed?).and(half?))
+        let mut pending = delayed?.and(timed?).and(half?);
+        pending.last_due_ms = pending.last_due_ms.map(|due| due.saturating_sub(ahead));
+        Ok(pending)
     }
 }
 
@@ -192,6 +219,7 @@ async fn look_levels(
     levels: &mut BTreeMap<i32, Level>,
     reader: &Reader<'_>,
     landing: &Landing,
+    delays_ms: &[i64],
 ) -> Result<Pending, Error> {
     // Delivered positions first: what is delivered between the two answers counts as waiting for one look more.
     let (_, delivered) = reader
@@ -208,12 +236,15 @@ async fn look_levels(
         if from >= max {
             level.cursor = from;
         } else {
-            let delay_s = usize::try_from(queue).ok().and_then(|q| LEVELS.get(q)).copied();
+            let delay = usize::try_from(queue)
+                .ok()
+                .and_then(|q| delays_ms.get(q))
+                .copied();
             let waiting = &mut level.waiting;
             level.cursor = reader
                 .read(SCHEDULE, queue, from, max, |message| {
                     if landing.has(message) {
-                        let due = message.stored_ms.saturating_add(delay_s.unwrap_or(0) * 1000);
+                        let due = delay.map(|delay| message.stored_ms.saturating_add(delay));
                         waiting.insert(message.offset, due);
                     }
                 })
@@ -221,7 +252,7 @@ async fn look_levels(
         }
         pending = pending.and(Pending {
             delayed: level.waiting.len(),
-            last_due_ms: level.waiting.values().max().copied(),
+            last_due_ms: level.waiting.values().copied().max().flatten(),
             unread: (max - level.cursor.max(done)).max(0),
             ..Pending::default()
         });
@@ -230,21 +261,19 @@ async fn look_levels(
 }
 
 impl Timer {
+    /// `now_ms` is the broker's.
     async fn look(
         &mut self,
         reader: &Reader<'_>,
         landing: &Landing,
         config: &BTreeMap<String, String>,
+        runtime: &RuntimeInfo,
         now_ms: i64,
     ) -> Result<Pending, Error> {
         let Some((min, max)) = reader.ends(TIMER).await?.get(&0).copied() else {
             return Ok(Pending::default());
         };
         // Behind which second the deliveries are, and how many records are not even in the wheel.
-        let runtime = reader
-            .client
-            .broker_runtime(reader.broker, reader.deadline())
-            .await?;
         let number = |key: &str| {
             runtime
                 .entries
@@ -386,6 +415,20 @@ mod tests {
             intact: true,
             body_error: None,
         }
+    }
+
+    #[test]
+    fn a_broker_has_as_many_levels_as_its_configuration_says() {
+        let default = level_delays(&BTreeMap::new());
+        assert_eq!(default.len(), 18);
+        assert_eq!((default[0], default[17]), (1_000, 7_200_000));
+        let own = |text: &str| level_delays(&[("messageDelayLevel".to_owned(), text.to_owned())].into());
+        let mut long = LEVELS.to_owned();
+        long.push_str(" 6h 12h 1d");
+        assert_eq!(own(&long)[18..], [21_600_000, 43_200_000, 86_400_000]);
+        assert_eq!(own("3s  2m"), [3_000, 120_000]);
+        assert_eq!(own("1s x 2s"), [1_000]);
+        assert_eq!(own("1s 2µ 2s"), [1_000]);
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! Carrying a plan out: look, decide, write, wait.
 
+use std::collections::BTreeMap;
+
+use super::begins::Begin;
 use super::observe::Observer;
 use super::{End, Machine, Next, Queues};
-use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::BrokerId;
+use crate::client::{BrokerAt, Client};
 
 /// What happens on the way.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// These numbers are about to be written.
     Writing(&'a [(String, Queues)]),
+    /// These first positions of groups are about to be written.
+    Beginning(&'a [Begin]),
     /// A write failed; it is tried again after the next look.
     Failed(&'a BrokerId, &'a Error),
     /// It waits for this.
@@ -50,6 +55,29 @@ pub async fn run<E>(
             Next::End(end) => {
                 tell(machine, Event::Moved)?;
                 return Ok(Ran::End(end));
+            }
+            Next::Begin(begins) => {
+                tell(machine, Event::Moved)?;
+                tell(machine, Event::Beginning(&begins))?;
+                let topic = machine.plan().topic.clone();
+                let targets: Vec<(BrokerAt, Begin)> = begins
+                    .into_iter()
+                    .filter_map(|begin| Some((observer.brokers.get(&begin.broker)?.clone(), begin)))
+                    .collect();
+                let done = client
+                    .each(targets, |(broker, begin)| {
+                        let topic = topic.as_str();
+                        async move { (client.begin_at(&broker, topic, &begin).await, broker) }
+                    })
+                    .await;
+                // One line a broker is enough.
+                let failed: BTreeMap<BrokerId, Error> = done
+                    .into_iter()
+                    .filter_map(|(done, broker)| Some((broker.id, done.err()?)))
+                    .collect();
+                for (broker, e) in &failed {
+                    tell(machine, Event::Failed(broker, e))?;
+                }
             }
             Next::Write(writes) => {
                 let others = client.foreign_scale_marks(&machine.plan().topic, token).await;

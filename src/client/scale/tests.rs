@@ -158,6 +158,7 @@ impl Model {
         let open = usize::from(self.consumer.0 != self.numbers);
         seen.unowned.insert("G".into(), Some(open));
         seen.ends = self.ends.clone();
+        seen.begins = Some(begins::Begins::default());
         seen
     }
 
@@ -190,7 +191,7 @@ fn travel(model: &mut Model, plan: &Plan, break_odds: u64) -> Result<u32, TestCa
         match machine.next(&seen) {
             Next::End(End::Done) => return Ok(looks),
             Next::End(other) => return Err(TestCaseError::fail(format!("{other:?}"))),
-            Next::Wait(..) => {}
+            Next::Wait(..) | Next::Begin(_) => {}
             Next::Write(writes) => {
                 for (name, then) in writes {
                     let now = model.numbers[&name];
@@ -467,7 +468,7 @@ fn one_half_of_the_way_changes_one_number_only() {
                 assert_eq!(end, End::Done);
                 break;
             }
-            Next::Wait(..) => {}
+            Next::Wait(..) | Next::Begin(_) => {}
         }
         model.tick(false);
     }
@@ -491,9 +492,91 @@ fn what_pop_clients_may_hold_is_waited_for_after_the_backlog_is_gone() {
                 assert_eq!(writes[0].1, Queues { read: 8, write: 8 });
                 break;
             }
-            Next::End(end) => panic!("{end:?}"),
+            other => panic!("{other:?}"),
         }
     }
     let waited = model.now - begun;
     assert!((120_000..130_000).contains(&waited), "{waited} ms");
+}
+
+fn grow() -> (Model, Plan) {
+    let on = OnBroker {
+        before: Queues { read: 8, write: 8 },
+        target: Queues { read: 16, write: 16 },
+    };
+    let plan = Plan {
+        topic: "T".into(),
+        brokers: [("b".to_owned(), on)].into(),
+    };
+    (Model::new(3, [("b".to_owned(), on.before)].into()), plan)
+}
+
+/// Producers get no queue in which a group has no place, nor while it is not known which groups there are.
+#[test]
+fn groups_get_their_places_before_producers_get_the_queues() {
+    let (mut model, plan) = grow();
+    let mut machine = Machine::new(plan.clone(), settings(), model.now);
+    let place = begins::Begin {
+        broker: "b".into(),
+        queue: 9,
+        group: "G".into(),
+        offset: 70,
+        passed_over: 30,
+    };
+    let (mut blind, mut placed) = (3, false);
+    let mut said = Vec::new();
+    for _ in 0..100 {
+        let mut seen = model.look(&plan);
+        let begins = seen.begins.as_mut().unwrap();
+        if !placed {
+            begins.missing.push(place.clone());
+        }
+        if machine.step() == Step::Positions && blind > 0 {
+            blind -= 1;
+            begins.unknown.push("groups on b: timeout".into());
+        }
+        match machine.next(&seen) {
+            Next::Write(writes) => {
+                assert!(placed || writes[0].1.write == 8, "{writes:?}");
+                model.numbers.extend(writes);
+            }
+            Next::Begin(places) => {
+                assert_eq!((blind, &places), (0, &vec![place.clone()]));
+                placed = true;
+            }
+            Next::Wait(lines, _) => said.extend(lines),
+            Next::End(end) => {
+                assert_eq!(end, End::Done);
+                break;
+            }
+        }
+        model.tick(true);
+    }
+    assert_eq!(model.numbers["b"], Queues { read: 16, write: 16 });
+    assert!(placed && said.iter().any(|line| line == "groups on b: timeout"));
+    let told = "G begins at 70 in b/9: 30 older messages there are not read by it";
+    assert!(
+        machine.notes().iter().any(|note| note == told),
+        "{:?}",
+        machine.notes()
+    );
+}
+
+/// Who is online is asked again as long as a broker does not say, however long that takes.
+#[test]
+fn a_broker_that_does_not_say_who_is_online_is_waited_for() {
+    let (mut model, plan) = grow();
+    let mut machine = Machine::new(plan.clone(), settings(), model.now);
+    for _ in 0..200 {
+        let mut seen = model.look(&plan);
+        seen.unowned.clear();
+        seen.unknown.push("groups on b: timeout".into());
+        match machine.next(&seen) {
+            Next::Write(writes) => model.numbers.extend(writes),
+            Next::Wait(..) => {}
+            other => panic!("{other:?}"),
+        }
+        model.tick(false);
+    }
+    assert_eq!(machine.step(), Step::Readers);
 }

@@ -10,6 +10,17 @@ use super::{Cluster, Rmq};
 
 /// Runs the binary on a terminal of 80 columns, answers its question, and gives exit code and screen text.
 async fn answer(rmq: &Rmq, args: &str, question: &str, reply: &str) -> (u32, String) {
+    answer_after(rmq, args, question, reply, || {}).await
+}
+
+/// The same where something happens while the question stands.
+async fn answer_after(
+    rmq: &Rmq,
+    args: &str,
+    question: &str,
+    reply: &str,
+    meanwhile: impl FnOnce() + Send + 'static,
+) -> (u32, String) {
     let size = PtySize {
         rows: 24,
         cols: 80,
@@ -38,12 +49,15 @@ async fn answer(rmq: &Rmq, args: &str, question: &str, reply: &str) -> (u32, Str
     });
     let (question, reply) = (question.to_owned(), format!("{reply}\n"));
     tokio::task::spawn_blocking(move || {
-        let (mut bytes, mut asked) = (Vec::new(), false);
+        let (mut bytes, mut asked, mut meanwhile) = (Vec::new(), false, Some(meanwhile));
         while let Ok(piece) = pieces.recv_timeout(Duration::from_secs(10)) {
             bytes.extend(piece);
             let text = String::from_utf8_lossy(&bytes);
             if !asked && text.contains(&question) {
                 asked = true;
+                if let Some(meanwhile) = meanwhile.take() {
+                    meanwhile();
+                }
                 writer.write_all(reply.as_bytes()).unwrap();
             }
         }
@@ -53,6 +67,41 @@ async fn answer(rmq: &Rmq, args: &str, question: &str, reply: &str) -> (u32, Str
     })
     .await
     .unwrap()
+}
+
+/// A plan is for the numbers that it was shown for, and for nobody else's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scale_looks_again_after_the_question() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    let created = rmq.line("topic create T --queues 4 --yes").await;
+    assert_eq!(created.code, 0, "{created:?}");
+    let other = rmq.clone();
+    let run = move |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = other.command(&words).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+    };
+    let change = run.clone();
+    let (code, text) = answer_after(&rmq, "topic scale T --to 8", "[y/N]", "y", move || {
+        change("topic update T --read-queues 5 --force --yes");
+    })
+    .await;
+    assert_eq!(code, 9, "{text}");
+    assert!(text.contains("broker-a has read 5 write 4 now"), "{text}");
+    let mark = run.clone();
+    let (code, text) = answer_after(&rmq, "topic scale T --to 8", "[y/N]", "y", move || {
+        mark("kv set rmq scale.T elsewhere --yes");
+    })
+    .await;
+    assert_eq!(code, 9, "{text}");
+    assert!(text.contains("is being scaled"), "{text}");
+    let rows = rmq.rows(&["topic", "get", "T"]).await;
+    assert_eq!(
+        (&rows[0]["read_queues"], &rows[0]["write_queues"]),
+        (&5.into(), &4.into())
+    );
+    cluster.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

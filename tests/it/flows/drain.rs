@@ -144,3 +144,83 @@ async fn a_topic_that_only_this_broker_takes_stops_a_drain() {
     assert!(late.stderr.contains("--ignore-delayed"), "{late:?}");
     cluster.stop().await;
 }
+
+/// A broker that says it takes messages is no refuge where the name servers send no producer to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_wiped_from_the_routes_is_no_refuge() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 2 --yes").await;
+    done(&rmq, "message send --topic T --body x --count 4").await;
+    let client = library(&cluster);
+    for (addr, wiped) in client.set_route_writable("broker-b", false).await {
+        wiped.unwrap_or_else(|e| panic!("{addr}: {e}"));
+    }
+    let refused = rmq.line("broker drain broker-a --yes").await;
+    assert_eq!(refused.code, 9, "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("the last broker of cluster DefaultCluster that takes messages"),
+        "{refused:?}"
+    );
+    for (addr, back) in client.set_route_writable("broker-b", true).await {
+        back.unwrap_or_else(|e| panic!("{addr}: {e}"));
+    }
+    done(&rmq, "broker drain broker-a --yes --quiet-time 1s --deadline 30s").await;
+    cluster.stop().await;
+}
+
+/// --then-stop ends the process of a broker that `rmq broker start` runs here, and no other.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_broker_is_stopped_where_it_is_known_for_certain() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    let ports = crate::support::ports::Block::take();
+    let (conf, root) = (cluster.path("b.conf"), cluster.path("broker-b"));
+    let text = format!(
+        "brokerClusterName=DefaultCluster\nbrokerName=broker-b\nbrokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n\
+         listenPort={}\nnamesrvAddr={}\nstorePathRootDir={}\nmappedFileSizeCommitLog=8388608\n\
+         mappedFileSizeConsumeQueue=20000\nmaxHashSlotNum=200\nmaxIndexNum=800\ndiskMaxUsedSpaceRatio=95\n",
+        ports.broker(),
+        cluster.addr,
+        root.display()
+    );
+    std::fs::write(&conf, text).unwrap();
+    let mut command = rmq.command(&["broker", "start", "-c", conf.to_str().unwrap()]);
+    command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    until("broker-b is routed", Duration::from_secs(30), async || {
+        let rows = items(&rmq.line("broker list -o json").await);
+        rows.iter().any(|b| b["name"] == "broker-b" && b["state"] == "ok")
+    })
+    .await;
+    // The other one runs in the process of this test.
+    let foreign = rmq.line("broker drain broker-a --then-stop --yes").await;
+    assert_eq!(foreign.code, 9, "{foreign:?}");
+    assert!(
+        foreign.stderr.contains("not run by `rmq broker start`"),
+        "{foreign:?}"
+    );
+    let stopped = done(
+        &rmq,
+        "broker drain broker-b --then-stop --yes --quiet-time 1s --deadline 60s",
+    )
+    .await;
+    assert!(stopped.stdout.contains("SAFE TO STOP broker-b"), "{stopped:?}");
+    assert!(
+        stopped
+            .stderr
+            .contains(&format!("process {} has ended", child.id())),
+        "{stopped:?}"
+    );
+    let status = tokio::task::spawn_blocking(move || child.wait())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    cluster.stop().await;
+}

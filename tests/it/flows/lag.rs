@@ -61,6 +61,37 @@ async fn a_sum_is_never_lowered_by_a_position_beyond_the_end() {
     cluster.stop().await;
 }
 
+/// The brokers' list of all groups goes by written queues: those that are only read are counted all the same. What a
+/// listing does not ask is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_that_are_read_and_not_written_count_in_every_listing() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 4 --yes").await;
+    done(&rmq, "message send --topic T --body x --count 8").await;
+    done(&rmq, "group create CG --yes").await;
+    done(&rmq, "offset set CG broker-a/0=0 --topic T --yes").await;
+    done(
+        &rmq,
+        "topic scale T --to 2 --phase write --yes --producer-wait 1s",
+    )
+    .await;
+    let named = rmq.rows(&["group", "lag", "CG", "--by", "group"]).await;
+    assert_eq!(
+        (&named[0]["lag"], &named[0]["queues"]),
+        (&8.into(), &4.into()),
+        "{named:?}"
+    );
+    let all = rmq.rows(&["group", "lag"]).await;
+    let ours = all.iter().find(|row| row["group"] == "CG").unwrap();
+    assert_eq!((&ours["lag"], &ours["queues"]), (&8.into(), &4.into()), "{all:?}");
+    let table = done(&rmq, "group lag").await;
+    assert!(table.stderr.contains("lag times were not asked for"), "{table:?}");
+    let table = done(&rmq, "group lag --by queue").await;
+    assert!(!table.stderr.contains("lag times"), "{table:?}");
+    cluster.stop().await;
+}
+
 /// 1000 groups on 4 brokers in one listing: prints how long it takes and how many requests.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]

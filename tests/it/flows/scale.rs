@@ -154,32 +154,141 @@ async fn a_shrink_stops_safely_and_goes_on_or_back() {
     cluster.stop().await;
 }
 
-/// Ctrl-C wherever it comes: written queues are read, and the way goes on from there.
+/// Ctrl-C after each step: written queues are read, the numbers that are told are those that are there, and the way
+/// goes on from there. Each way has a topic of its own, all at the same time.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_leaves_every_written_queue_read() {
+async fn an_interrupt_after_each_step_leaves_every_written_queue_read() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    let client = library(&cluster);
+    // Each is told on stderr when it is reached.
+    let steps = [
+        ("8", "raise read queues"),
+        ("8", "wait for consumers"),
+        ("8", "give groups a place"),
+        ("8", "set write queues"),
+        ("8", "wait for messages in new queues"),
+        ("2", "set write queues"),
+        ("2", "drain"),
+        ("2", "lower read queues"),
+    ];
+    let ways = steps.into_iter().enumerate().map(|(at, (target, step))| {
+        let (rmq, client) = (rmq.clone(), client.clone());
+        async move {
+            let (topic, group) = (format!("T{at}"), format!("CG{at}"));
+            done(&rmq, &format!("topic create {topic} --queues 4 --yes")).await;
+            let reader = Reader::start(client, &group, &topic);
+            until("it is online", Duration::from_secs(20), async || {
+                items(&rmq.line(&format!("group clients {group} -o json")).await).len() == 1
+            })
+            .await;
+            let waits = if step == "lower read queues" {
+                QUICK
+            } else {
+                "--rebalance-wait 20s --producer-wait 20s --verify-wait 20s"
+            };
+            let line = format!("topic scale {topic} --to {target} --yes {waits}");
+            let told = super::interrupted(&rmq, &line, step).await;
+            let (read, write) = numbers(&rmq, &topic).await[0];
+            assert!(read >= write, "after \"{step}\": read {read} write {write}");
+            // The last write may end the way: then there was nothing left to interrupt.
+            let code = told.0.unwrap_or(-1);
+            assert!(
+                code == 130 || (code == 0 && step == "lower read queues"),
+                "{step}: {told:?}"
+            );
+            if code == 130 {
+                let goal: i64 = target.parse().unwrap();
+                let state = match (read, write) {
+                    (4, 4) => "as before, nothing changed".to_owned(),
+                    both if both == (goal, goal) => "at the goal".to_owned(),
+                    _ => format!(
+                        "read {read} write {write} on broker-a; every written queue is read, nothing lost"
+                    ),
+                };
+                assert!(
+                    told.1.contains(&format!("state: {state}")),
+                    "after \"{step}\": {told:?}"
+                );
+                done(&rmq, &format!("topic scale {topic} --resume --yes {QUICK}")).await;
+            }
+            let target: i64 = target.parse().unwrap();
+            assert_eq!(
+                numbers(&rmq, &topic).await,
+                [(target, target)],
+                "after \"{step}\""
+            );
+            reader.leave().await;
+        }
+    });
+    futures_util::future::join_all(ways).await;
+    cluster.stop().await;
+}
+
+/// A group that nobody runs while the topic grows has a position in each new queue before the first message comes, and
+/// reads them all when it is back; older messages of queues that were there before are told.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offline_group_passes_over_no_message_of_a_new_queue() {
     let cluster = Cluster::start(&["broker-a"]).await;
     let rmq = cluster.rmq();
     done(&rmq, "topic create T --queues 4 --yes").await;
     let client = library(&cluster);
-    let reader = Reader::start(client.clone(), "CG", "T");
-    until("it is online", Duration::from_secs(10), async || {
-        items(&rmq.line("group clients CG -o json").await).len() == 1
-    })
-    .await;
-    // Each is told on stderr when it is reached.
-    for (target, step) in [("8", "wait for consumers"), ("2", "drain")] {
-        let line = format!("topic scale T --to {target} --yes --rebalance-wait 20s --producer-wait 20s");
-        let told = super::interrupted(&rmq, &line, step).await;
-        assert_eq!(told.0, Some(130), "{told:?}");
-        assert!(told.1.contains("every written queue is read"), "{told:?}");
-        let (read, write) = numbers(&rmq, "T").await[0];
-        assert!(read >= write);
-        done(&rmq, &format!("topic scale T --resume --yes {QUICK}")).await;
-        let target: i64 = target.parse().unwrap();
-        assert_eq!(numbers(&rmq, "T").await, [(target, target)]);
+    let producer = Producer::new(client.clone(), "PG").unwrap();
+    for _ in 0..3 {
+        send(&producer, "T", 3, "of a longer life", None).await;
     }
+    done(&rmq, &format!("topic scale T --to 2 --yes {QUICK}")).await;
+    let reader = Reader::start(client.clone(), "CG", "T");
+    send(&producer, "T", 0, "x", None).await;
+    send(&producer, "T", 1, "x", None).await;
+    reader.has(2).await;
     reader.leave().await;
+    let committed = async || -> Vec<(i64, i64)> {
+        let rows = rmq.rows(&["offset", "get", "CG", "--topic", "T"]).await;
+        let number = |row: &serde_json::Value, key: &str| row[key].as_i64().unwrap_or(-1);
+        rows.iter()
+            .map(|row| (number(row, "queue"), number(row, "committed")))
+            .collect()
+    };
+    assert_eq!(committed().await, [(0, 1), (1, 1)]);
+
+    let grown = done(&rmq, &format!("topic scale T --to 6 --yes {QUICK}")).await;
+    assert!(
+        grown
+            .stderr
+            .contains("CG gets a position in 4 queues of broker-a"),
+        "{grown:?}"
+    );
+    // Queue 3 begins where its broker would have sent a consumer without a position.
+    let places = committed().await;
+    assert_eq!(places.len(), 6, "{places:?}");
+    assert!(
+        places[2..]
+            .iter()
+            .all(|(queue, at)| *at == 0 || (*queue, *at) == (3, 3)),
+        "{places:?}"
+    );
+    let older = 3 - places[3].1;
+    // One that knows the new queues.
+    let client = library(&cluster);
+    let producer = Producer::new(client.clone(), "PG").unwrap();
+    for queue in 0..6 {
+        send(&producer, "T", queue, "new", None).await;
+    }
+    let reader = Reader::start(client, "CG", "T");
+    reader.has(6 + usize::try_from(older).unwrap()).await;
+    let bodies = reader.leave().await;
+    assert_eq!(
+        bodies.iter().filter(|body| *body == "new").count(),
+        6,
+        "{bodies:?}"
+    );
+    let again = done(&rmq, "topic scale T --to 8 --dry-run").await;
+    assert!(
+        again.stderr.contains("CG gets a position in 2 queues"),
+        "{again:?}"
+    );
     cluster.stop().await;
 }
 
