@@ -11,7 +11,9 @@ use super::exit::Failure;
 use super::session::{Global, Session};
 use super::time;
 use crate::tui;
+use crate::tui::Left;
 use crate::tui::app::{INTERVALS, Screen};
+use crate::tui::view::theme::Palette;
 
 /// `rmq tui`
 #[derive(Debug, Clone, Args)]
@@ -25,6 +27,9 @@ pub struct TuiArgs {
     /// Allow no change, whatever the context says
     #[arg(long)]
     read_only: bool,
+    /// Colours: default, light, safe (for eyes that do not tell red from green), mono
+    #[arg(long, default_value = "default", value_name = "NAME", value_parser = palette)]
+    theme: Palette,
     /// Draw with ASCII signs only
     #[arg(long)]
     ascii: bool,
@@ -47,11 +52,37 @@ fn screen(text: &str) -> Result<Screen, String> {
     })
 }
 
+fn palette(text: &str) -> Result<Palette, String> {
+    Palette::from_name(text).ok_or_else(|| {
+        let names = Palette::ALL.map(Palette::name);
+        format!("the themes are {}", names.join(", "))
+    })
+}
+
 /// Limit of one dial: a console that waits longer shows nothing new meanwhile.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Shows the dashboard until it is left.
+/// Shows the dashboard until it is left. Another context, or another address rule, is another start.
 pub fn run(global: &Global, args: TuiArgs) -> Result<(), Failure> {
+    let mut global = global.clone();
+    loop {
+        match show(&global, &args)? {
+            Left::Done => return Ok(()),
+            Left::Context(name) => {
+                // What named the servers until now would outrank the context.
+                (global.namesrv, global.context) = (None, Some(name));
+            }
+            Left::Map(rule) => {
+                let rule = rule
+                    .parse()
+                    .map_err(|e| Failure::usage(format!("map {rule}: {e}")))?;
+                global.broker_map.push(rule);
+            }
+        }
+    }
+}
+
+fn show(global: &Global, args: &TuiArgs) -> Result<Left, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(
             Failure::usage("the dashboard needs a terminal on standard input and output")
@@ -71,6 +102,8 @@ pub fn run(global: &Global, args: TuiArgs) -> Result<(), Failure> {
         interval: args.interval,
         read_only,
         no_color: global.no_color,
+        palette: args.theme,
+        contexts: session.contexts.clone(),
         ascii: args.ascii,
         utc: global.utc,
         screen: args.screen,

@@ -200,7 +200,7 @@ async fn dashboard(global: &Global, namesrv: String, stop: impl Future<Output = 
         ..tui::Options::default()
     };
     tokio::select! {
-        left = tui::run(Arc::new(client::Client::new(options)), console) => left,
+        left = tui::run(Arc::new(client::Client::new(options)), console) => left.map(drop),
         () = stop => Ok(()),
     }
 }

@@ -146,6 +146,8 @@ pub struct Session {
     pub printer: Printer,
     /// Context in use, if any.
     pub context: Option<String>,
+    /// Every context of the configuration.
+    pub contexts: Vec<String>,
     /// Name servers in use.
     pub name_servers: Vec<String>,
     /// Default for `--cluster`.
@@ -257,6 +259,7 @@ impl Session {
                 desk: global.desk.clone(),
             },
             context: name.clone(),
+            contexts: config.contexts.keys().cloned().collect(),
             name_servers,
             cluster: chosen.cluster.clone(),
             yes: global.yes.clone(),

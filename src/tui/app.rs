@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyEvent, MouseEvent};
 
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
@@ -14,7 +14,7 @@ use super::model::{Model, Roster, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::table::{Filter, Sort, Table};
 pub use super::update::update;
-use super::view::theme::Role;
+use super::view::theme::{Palette, Role};
 use super::view::{layout, rows};
 use super::want::{Found, Want, Wanted};
 use super::work::Work;
@@ -82,6 +82,10 @@ pub struct Settings {
     pub read_only: bool,
     /// Colours may be used.
     pub colour: bool,
+    /// Which ones.
+    pub palette: Palette,
+    /// Contexts that can be gone to.
+    pub contexts: Vec<String>,
     /// Only ASCII signs may be used.
     pub ascii: bool,
     /// Time zone of the clock.
@@ -113,6 +117,8 @@ pub struct App {
     pub notice: Option<(i64, String)>,
     /// Something to draw has changed.
     pub dirty: bool,
+    /// The mouse is ours.
+    pub mouse: bool,
     /// It was asked once already whether to leave beside a change in flight.
     pub leaving: bool,
     pub(super) visited: Vec<Place>,
@@ -217,6 +223,8 @@ impl Reset {
 pub enum Event {
     /// A key was pressed.
     Key(KeyEvent),
+    /// The mouse did something.
+    Mouse(MouseEvent),
     /// A text was pasted.
     Paste(String),
     /// The terminal has another size.
@@ -260,8 +268,23 @@ pub enum Action {
     Copy(String),
     /// Stop until the shell continues us.
     Suspend,
+    /// Take the mouse, or give it back to the terminal.
+    Mouse(bool),
+    /// Go on elsewhere.
+    Go(Left),
     /// Leave.
     Quit,
+}
+
+/// Why the console was left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The operator is done.
+    Done,
+    /// To go on with this context.
+    Context(String),
+    /// To go on with one more address rule.
+    Map(String),
 }
 
 /// Visited places that are remembered.
@@ -289,6 +312,7 @@ impl App {
             wide: false,
             notice: None,
             dirty: true,
+            mouse: false,
             leaving: false,
             panes: BTreeMap::new(),
             focus: BTreeMap::new(),

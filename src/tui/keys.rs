@@ -118,6 +118,8 @@ pub enum Command {
     WipeWrite,
     /// Give it back.
     RestoreWrite,
+    /// The mouse here, or in the terminal.
+    Mouse,
     /// Help page.
     Help,
     /// Stop the program until the shell continues it.
@@ -462,6 +464,12 @@ pub const TABLE: &[Binding] = &[
         "pause",
     ),
     all(Command::Refresh, &["r"], "ask every server now", "refresh"),
+    all(
+        Command::Mouse,
+        &["m"],
+        "the mouse here: wheel, click; or in the terminal: select text",
+        "",
+    ),
     all(Command::Works, &["!"], "the newest change again", ""),
     all(Command::Down, &["j", "down"], "next row", ""),
     all(Command::Up, &["k", "up"], "previous row", ""),

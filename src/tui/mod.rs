@@ -20,6 +20,7 @@ pub mod history;
 pub mod input;
 pub mod keys;
 pub mod model;
+mod mouse;
 pub mod palette;
 pub mod place;
 pub mod poll;
@@ -41,12 +42,14 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use crate::client::Client;
+pub use app::Left;
 use app::{Action, App, Event, Settings};
 use ask::Asker;
 use deed::{DeedTold, Operator, Stop};
 use model::Update;
 use poll::Poller;
 use terminal::Screen;
+use view::theme::Palette;
 
 /// How the console starts.
 #[derive(Clone)]
@@ -57,8 +60,12 @@ pub struct Options {
     pub read_only: bool,
     /// No colours, whatever the terminal says.
     pub no_color: bool,
+    /// Which colours.
+    pub palette: Palette,
     /// Only ASCII signs of our own.
     pub ascii: bool,
+    /// Contexts that can be gone to.
+    pub contexts: Vec<String>,
     /// Times in UTC instead of local time.
     pub utc: bool,
     /// First screen.
@@ -85,6 +92,8 @@ impl Default for Options {
             interval: Duration::from_secs(2),
             read_only: false,
             no_color: false,
+            palette: Palette::Default,
+            contexts: Vec::new(),
             ascii: false,
             utc: false,
             screen: app::Screen::Overview,
@@ -100,7 +109,7 @@ const FRAME: Duration = Duration::from_millis(50);
 const BATCH: usize = 256;
 
 /// Runs the console until the operator leaves or a signal ends it. The terminal is restored on every way out.
-pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
+pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> {
     let context = if options.context.is_empty() {
         client.name_servers().first().cloned().unwrap_or_default()
     } else {
@@ -110,7 +119,9 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<()> {
         context,
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
         read_only: options.read_only || options.operator.is_none(),
-        colour: !options.no_color && colour_wanted(),
+        colour: !options.no_color && options.palette != Palette::Mono && colour_wanted(),
+        palette: options.palette,
+        contexts: options.contexts,
         ascii: options.ascii,
         zone: if options.utc {
             jiff::tz::TimeZone::UTC
@@ -172,7 +183,7 @@ async fn events(
     mut hands: Hands,
     mut news: mpsc::Receiver<Update>,
     mut deeds: mpsc::Receiver<(u64, DeedTold)>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Left> {
     let mut input = EventStream::new();
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -183,7 +194,7 @@ async fn events(
         let mut at_once = false;
         let event = tokio::select! {
             biased;
-            () = signals.next() => return Ok(()),
+            () = signals.next() => return Ok(Left::Done),
             event = input.next() => match event {
                 Some(Ok(TerminalEvent::Key(key))) if key.kind != KeyEventKind::Release => {
                     at_once = true;
@@ -193,11 +204,12 @@ async fn events(
                     at_once = true;
                     Some(Event::Paste(text))
                 }
+                Some(Ok(TerminalEvent::Mouse(mouse))) => Some(Event::Mouse(mouse)),
                 Some(Ok(TerminalEvent::Resize(columns, rows))) => Some(Event::Resize(columns, rows)),
                 Some(Ok(_)) => None,
                 Some(Err(e)) => return Err(e).context("cannot read the terminal"),
                 // The terminal is gone, and with it the operator.
-                None => return Ok(()),
+                None => return Ok(Left::Done),
             },
             update = news.recv() => match update {
                 Some(first) => {
@@ -207,7 +219,7 @@ async fn events(
                     }
                     Some(Event::Updates(batch))
                 }
-                None => return Ok(()),
+                None => return Ok(Left::Done),
             },
             told = deeds.recv() => told.map(|(id, told)| Event::Deed(id, told)),
             _ = clock.tick() => Some(Event::Tick),
@@ -217,12 +229,14 @@ async fn events(
             }
         };
         if screen.has_panicked() {
-            return Ok(());
+            return Ok(Left::Done);
         }
         if let Some(event) = event {
             for action in app::update(app, now_ms(), event) {
                 match action {
-                    Action::Quit => return Ok(()),
+                    Action::Quit => return Ok(Left::Done),
+                    Action::Go(left) => return Ok(left),
+                    Action::Mouse(ours) => screen.mouse(ours).context("cannot write to the terminal")?,
                     Action::Save(name, text) => {
                         let notice = match save(&name, &text) {
                             Ok(path) => format!("wrote {path}"),
@@ -287,7 +301,12 @@ impl Hands {
                 }
             }
             // The terminal's own are done by the loop.
-            Action::Copy(_) | Action::Save(..) | Action::Suspend | Action::Quit => {}
+            Action::Copy(_)
+            | Action::Save(..)
+            | Action::Suspend
+            | Action::Mouse(_)
+            | Action::Go(_)
+            | Action::Quit => {}
         }
     }
 }

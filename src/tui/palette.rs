@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::app::{App, INTERVALS};
 use super::keys::{self, Command};
 use super::place::{Place, Screen};
+use super::view::theme::Palette;
+use crate::client::AddressRule;
 use crate::client::findings::Subject;
 
 /// Entries offered at once.
@@ -19,6 +21,12 @@ pub enum Choice {
     Open(Place),
     /// Set the interval.
     Interval(Duration),
+    /// Draw in these colours.
+    Theme(Palette),
+    /// Go on with another context.
+    Context(String),
+    /// Dial TO for brokers registered as FROM.
+    Map(String),
 }
 
 /// One line of the palette.
@@ -40,6 +48,15 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
     {
         return interval_entry(text.trim()).into_iter().collect();
     }
+    if let Some(rule) = typed.strip_prefix("map ").map(str::trim) {
+        return match rule.parse::<AddressRule>() {
+            Ok(_) => vec![Entry {
+                label: format!("map {rule}"),
+                what: Choice::Map(rule.to_owned()),
+            }],
+            Err(_) => Vec::new(),
+        };
+    }
     let entry = |label: String, what| Entry { label, what };
     let mut entries: Vec<Entry> = Screen::tabs()
         .map(|(screen, _)| entry(screen.name().to_owned(), Choice::Run(Command::Go(screen))))
@@ -55,6 +72,9 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
             Choice::Interval(Duration::from_secs(s)),
         )
     }));
+    entries.extend(Palette::ALL.map(|theme| entry(format!("theme {}", theme.name()), Choice::Theme(theme))));
+    let contexts = app.settings.contexts.iter();
+    entries.extend(contexts.map(|name| entry(format!("ctx {name}"), Choice::Context(name.clone()))));
     let snapshot = &app.model.snapshot;
     let open = |label: String, screen, subject| entry(label, Choice::Open(Place::about(screen, subject)));
     entries.extend((snapshot.brokers.iter()).map(|b| {

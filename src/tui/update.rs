@@ -3,13 +3,14 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::acts;
-use super::app::{Action, App, Event, Frozen, Overlay};
+use super::app::{Action, App, Event, Frozen, Left, Overlay};
 use super::form;
 use super::input::Input;
 use super::keys::{self, Command};
 use super::palette::{Choice, palette};
 use super::place::{Place, Screen};
 use super::table::Filter;
+use super::view::theme::Palette;
 use super::view::{layout, rows};
 use super::work::{self, Stage};
 use crate::client::BrokerAt;
@@ -30,6 +31,10 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
         }
         Event::Paste(text) => {
             paste(app, &text);
+            app.dirty = true;
+        }
+        Event::Mouse(mouse) => {
+            super::mouse::update(app, mouse, &mut actions);
             app.dirty = true;
         }
         Event::Resize(columns, rows) => {
@@ -338,7 +343,7 @@ fn scrolled(line: usize, command: Option<Command>) -> Option<usize> {
     }
 }
 
-fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
+pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
     let page = layout::page(app, app.focus()).max(1);
     match command {
         Command::Down => app.step(true, 1),
@@ -420,6 +425,15 @@ fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::Help => app.overlay = Some(Overlay::Help(0)),
         Command::Suspend => actions.push(Action::Suspend),
         Command::Quit => leave(app, actions),
+        Command::Mouse => {
+            app.mouse = !app.mouse;
+            app.say(if app.mouse {
+                "the mouse works here; m gives it back to the terminal"
+            } else {
+                "the mouse belongs to the terminal again"
+            });
+            actions.push(Action::Mouse(app.mouse));
+        }
         Command::Mark | Command::MarkAll => mark(app, command == Command::MarkAll),
         Command::Export => app.overlay = Some(Overlay::Export(0)),
         other => acts::run(app, other, actions),
@@ -482,6 +496,12 @@ fn choose(app: &mut App, choice: Choice, actions: &mut Vec<Action>) {
     match choice {
         Choice::Run(command) => run(app, command, actions),
         Choice::Open(place) => app.visit(place),
+        Choice::Theme(palette) => {
+            app.settings.palette = palette;
+            app.settings.colour = palette != Palette::Mono;
+        }
+        Choice::Context(name) => actions.push(Action::Go(Left::Context(name))),
+        Choice::Map(rule) => actions.push(Action::Go(Left::Map(rule))),
         Choice::Interval(interval) => {
             app.settings.interval = interval;
             actions.push(Action::Interval(interval));

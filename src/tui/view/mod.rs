@@ -37,6 +37,7 @@ impl App {
     pub fn theme(&self) -> Theme {
         Theme {
             colour: self.settings.colour,
+            palette: self.settings.palette,
         }
     }
 }

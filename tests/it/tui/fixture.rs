@@ -652,6 +652,8 @@ fn told(story: Story) -> App {
         interval: Duration::from_secs(2),
         read_only: false,
         colour: true,
+        palette: rmq::tui::view::theme::Palette::Default,
+        contexts: vec!["staging".into()],
         ascii: false,
         zone: jiff::tz::TimeZone::UTC,
     };

@@ -1,5 +1,6 @@
 //! The console: pictures, state, polling, and the real program in a terminal.
 
+mod budgets;
 mod changes;
 mod fixture;
 mod monkey;

@@ -29,8 +29,13 @@ impl Program {
         };
         let pty = native_pty_system().openpty(size).expect("a pseudo terminal");
         let before = modes(&*pty.master);
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_rmq"));
-        command.args(["tui", "-n", name_server, "--interval", "500ms", "--utc"]);
+        // Another build is measured by the same tests.
+        let binary = std::env::var_os("RMQ_TUI_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_rmq").into());
+        let mut command = CommandBuilder::new(binary);
+        command.args(["tui", "-n", name_server, "--utc"]);
+        if !more.contains(&"--interval") {
+            command.args(["--interval", "500ms"]);
+        }
         command.args(more);
         command.env("TERM", "xterm-256color");
         // Nobody's configuration.
@@ -66,12 +71,16 @@ impl Program {
         }
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.process_id().expect("it runs")
+    }
+
     pub(super) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the program reads");
         self.keys.flush().expect("the program reads");
     }
 
-    fn resize(&self, cols: u16, rows: u16) {
+    pub(super) fn resize(&self, cols: u16, rows: u16) {
         self.screen
             .lock()
             .unwrap()
