@@ -3,6 +3,7 @@
 mod budgets;
 mod changes;
 mod fixture;
+mod liars;
 mod monkey;
 mod polling;
 mod program;
