@@ -36,6 +36,16 @@ sees "live data" "brokers 2/2" 20
 "$RMQ" message send -t Tui --body x --count 60 -q > /dev/null
 for b in broker-a broker-b; do for q in $(seq 0 15); do "$RMQ" offset set CG -t Tui "$b/$q=0" --yes -q > /dev/null; done; done
 
+agree() { # whatever the dialog wants
+  shows "Type .* to go on|▸Cancel" 30 || return 0
+  if screen | grep -q "▸Cancel"; then
+    keys Tab
+  else
+    type "$(screen | sed -n 's/.*Type \(.*\) to go on.*/\1/p')"
+  fi
+  keys Enter
+}
+
 # Send, lag, consume, no lag.
 keys 5
 sees "lag appears" "CG +.* 60 " 30
@@ -51,9 +61,7 @@ sees "lag is gone" "CG +.* 0 " 40
 keys o; shows "Move offsets of CG" 10 || :
 keys Tab; type earliest; keys Enter
 sees "preview" "replays +60 messages" 20
-keys C-a; shows "Type CG" 20 || :
-wanted=$(screen | sed -n 's/.*Type \(.*\) to go on.*/\1/p')
-type "$wanted"; keys Enter
+keys C-a; agree
 sees "reset done" "✓ done" 60
 back
 (java_with 256m Receive "$RMQ_NAMESRV" Tui CG 60 60 linger=3000) > "$work/again" 2>> "$work/got.err" || :
@@ -63,15 +71,14 @@ check "replayed to the message" $([ "$(wc -l < "$work/again")" = 60 ] && echo 1 
 keys 4; shows "Tui " 20 || :
 keys /; type "^Tui$"; keys Enter
 keys P; shows "Permission of Tui" 10 || :
-type 4; keys Enter; shows "Type Tui" 20 || :
-type Tui; keys Enter
+type 4; keys Enter; agree
 sees "perm 4" "✓ done" 30
 back
 if "$RMQ" message send -t Tui --body x -q > /dev/null 2> "$work/refused"; then good=0; else good=1; fi
 check "a producer is refused" $good "$(head -1 "$work/refused")"
 keys P; shows "Permission of Tui" 10 || :
-type 6; keys Enter; shows "Type Tui" 20 || :
-type Tui; keys Enter; shows "✓ done" 30 || :
+type 6; keys Enter; agree
+sees "perm 6" "✓ done" 30
 back
 
 # A shrink waits for a delayed message of a queue that goes.
@@ -79,7 +86,7 @@ back
 keys q; shows "Queues of Tui" 10 || :
 type 8; keys Enter; shows "Type Tui" 30 || :
 sees "the plan knows of it" "1 delayed" 5
-type Tui; keys Enter
+agree
 sees "shrink runs" "running since" 20
 back
 keys Enter
@@ -89,8 +96,7 @@ check "readers stay" $([ "$numbers" = "16,8 " ] && echo 1 || echo 0) "read,write
 keys '!'; sleep 0.5; keys x
 sees "stopped at a safe place" "interrupted" 30
 back
-keys u; shows "Type Tui" 30 || :
-type Tui; keys Enter
+keys u; agree
 sees "undone" "✓ done" 150
 numbers=$("$RMQ" topic get Tui -o csv --no-headers --columns read_queues,write_queues | sort -u | tr '\n' ' ')
 check "numbers are back" $([ "$numbers" = "16,16 " ] && echo 1 || echo 0) "read,write: $numbers"
