@@ -162,7 +162,8 @@ impl Broker {
         self.stats.sent_back(group, origin);
         if matches!(wait, Wait::Level(level) if level > 0) {
             // Neither this wait nor a dead letter is among the messages put today.
-            self.stats.put_aside(SCHEDULE_TOPIC, appended.end - appended.offset);
+            self.stats
+                .put_aside(SCHEDULE_TOPIC, appended.end - appended.offset);
         }
         if dead {
             self.stats.died(group, origin);

@@ -222,15 +222,17 @@ fn print_stacks(
         ));
     }
     if session.is_table() {
-        let mut out = std::io::stdout().lock();
+        let mut lines = Vec::new();
         for (client, stack) in &stacks {
             let Some(stack) = stack else { continue };
             if stacks.len() > 1 {
-                writeln!(out, "== {client}")?;
+                lines.push(format!("== {client}"));
             }
-            for line in stack.lines() {
-                writeln!(out, "{}", super::output::printable(&line.replace('\t', "    ")))?;
-            }
+            lines.extend((stack.lines()).map(|line| super::output::printable(&line.replace('\t', "    "))));
+        }
+        match session.desk() {
+            Some(desk) => desk.say(&lines.join("\n")),
+            None => writeln!(std::io::stdout().lock(), "{}", lines.join("\n"))?,
         }
         return Ok(());
     }

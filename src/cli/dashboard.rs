@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::context;
 use super::desk::DeskOperator;
 use super::exit::Failure;
 use super::session::{Global, Session};
 use super::time;
+use crate::client::Client;
 use crate::tui;
 use crate::tui::Left;
 use crate::tui::app::{INTERVALS, Screen};
@@ -33,6 +35,18 @@ pub struct TuiArgs {
     /// Draw with ASCII signs only
     #[arg(long)]
     ascii: bool,
+}
+
+impl Default for TuiArgs {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(2),
+            screen: Screen::Overview,
+            read_only: false,
+            theme: Palette::Default,
+            ascii: false,
+        }
+    }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
@@ -64,31 +78,56 @@ const CONNECT: Duration = Duration::from_secs(1);
 
 /// Shows the dashboard until it is left. Another context, or another address rule, is another start.
 pub fn run(global: &Global, args: TuiArgs) -> Result<(), Failure> {
-    let mut global = global.clone();
-    loop {
-        match show(&global, &args)? {
-            Left::Done => return Ok(()),
-            Left::Context(name) => {
-                // What named the servers until now would outrank the context.
-                (global.namesrv, global.context) = (None, Some(name));
-            }
-            Left::Map(rule) => {
-                let rule = rule
-                    .parse()
-                    .map_err(|e| Failure::usage(format!("map {rule}: {e}")))?;
-                global.broker_map.push(rule);
-            }
-        }
-    }
-}
-
-fn show(global: &Global, args: &TuiArgs) -> Result<Left, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(
             Failure::usage("the dashboard needs a terminal on standard input and output")
                 .hint("rmq cluster list --watch"),
         );
     }
+    let mut global = global.clone();
+    let given_rules = global.broker_map.len();
+    loop {
+        let (client, options) = console(&global, &args)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        let left = runtime.block_on(tui::run(client, options));
+        // Calls that hang must not hold up the end.
+        runtime.shutdown_background();
+        match left? {
+            Left::Done => return Ok(()),
+            Left::Map(rule) => add_rule(&mut global, &rule)?,
+            Left::Context(name) => {
+                // Rules of the moment were for the servers before.
+                global.broker_map.truncate(given_rules);
+                global.namesrv = servers_of(&global, &name)?;
+                global.context = Some(name);
+            }
+        }
+    }
+}
+
+/// One more address rule.
+pub fn add_rule(global: &mut Global, rule: &str) -> Result<(), Failure> {
+    let rule = rule
+        .parse()
+        .map_err(|e| Failure::usage(format!("map {rule}: {e}")))?;
+    global.broker_map.push(rule);
+    Ok(())
+}
+
+/// The name servers of a context: what the environment names was for another one.
+fn servers_of(global: &Global, name: &str) -> Result<Option<String>, Failure> {
+    let config = context::load(global.config.as_deref())?;
+    let context = config.contexts.get(name);
+    Ok(context
+        .map(|c| c.namesrv.join(";"))
+        .filter(|text| !text.is_empty()))
+}
+
+/// The client that looks, and how the dashboard starts.
+pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Options), Failure> {
     let session = Session::adjusted(global, |options| {
         options.connect_timeout = CONNECT;
         // What is looked at changes nothing, and no defect of a screen may: changes go through the commands' own
@@ -108,14 +147,7 @@ fn show(global: &Global, args: &TuiArgs) -> Result<Left, Failure> {
         utc: global.utc,
         screen: args.screen,
         context: session.context.clone().unwrap_or_default(),
-        operator: Some(Arc::new(DeskOperator::new(global, read_only))),
+        operator: Some(Arc::new(DeskOperator::new(global, &session, read_only))),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    let left = runtime.block_on(tui::run(session.client, options));
-    // Calls that hang must not hold up the end.
-    runtime.shutdown_background();
-    Ok(left?)
+    Ok((session.client, options))
 }

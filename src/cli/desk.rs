@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::change::{Class, Outcome, Plan};
 use super::exit::{self, Failure};
-use super::output::{Listing, Printer};
-use super::session::Global;
+use super::output::{Format, Listing, Printer};
+use super::session::{Global, Session};
 use super::{Cli, command, dispatch};
 use crate::tui::deed::{
     Deed, DeedTold, Level, Operator, Rehearsal, Report, Sheet, SheetCell, StepLine, Stop,
@@ -91,7 +91,7 @@ impl Desk {
     pub fn confirm(&self, plan: &Plan, class: Class) -> Result<(), Failure> {
         let now = rehearsal(plan, class, &vec![Outcome::Planned; plan.steps.len()]);
         match &self.agreed {
-            Some(agreed) if agreed.is_same(&now) => Ok(()),
+            Some(agreed) if agreed.is_same(&now, !self.moves_offsets()) => Ok(()),
             _ => Err(Failure::new(
                 exit::PRECONDITION,
                 format!("{} was not done: it is not what was shown any more", plan.action),
@@ -100,6 +100,15 @@ impl Desk {
                 "Somebody else changed it meanwhile, or a server answers that did not, or does not any more.",
             )),
         }
+    }
+
+    /// True for commands whose numbers move by themselves while a group consumes: what was agreed to is where to.
+    fn moves_offsets(&self) -> bool {
+        let verb: Vec<&str> = self.words.iter().skip(1).take(2).map(String::as_str).collect();
+        matches!(
+            verb.as_slice(),
+            ["group", "reset" | "skip"] | ["offset", "import" | "set"]
+        )
     }
 
     /// What is planned, or what became of it.
@@ -153,12 +162,16 @@ fn rehearsal(plan: &Plan, class: Class, outcomes: &[Outcome]) -> Rehearsal {
 }
 
 /// What a command without fields to change says that it would do, such as sending a message.
-fn spoken(words: &[String], lines: Vec<String>) -> Rehearsal {
+fn spoken(words: &[String], protected: bool, lines: Vec<String>) -> Rehearsal {
+    let topic = words
+        .iter()
+        .position(|w| w == "-t")
+        .and_then(|at| words.get(at + 1));
     Rehearsal {
         action: words.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
-        object: String::new(),
+        object: topic.cloned().unwrap_or_else(|| "yes".to_owned()),
         cluster: String::new(),
-        level: Level::Apply,
+        level: if protected { Level::Name } else { Level::Apply },
         steps: Vec::new(),
         impact: lines,
         lines: Vec::new(),
@@ -179,18 +192,28 @@ fn row_lines(sheet: &Sheet) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub struct DeskOperator {
     global: Global,
+    protected: bool,
 }
 
 impl DeskOperator {
-    /// An operator for the servers that `global` names; with `read_only` it only looks.
-    pub fn new(global: &Global, read_only: bool) -> Self {
+    /// An operator for the servers of `session`, whatever becomes of the configuration meanwhile; with `read_only` it only
+    /// looks.
+    pub fn new(global: &Global, session: &Session, read_only: bool) -> Self {
         let mut global = global.clone();
+        global.namesrv = Some(session.name_servers.join(";"));
+        global.context.clone_from(&session.context);
+        global.no_context = session.context.is_none();
         // Nothing that changes anything leaves the client then.
         global.dry_run |= read_only;
         // What was said for the dashboard's own start is no option of its commands.
-        (global.output, global.columns, global.sort_by, global.filter) = (None, None, None, None);
+        (global.columns, global.sort_by, global.filter) = (None, None, None);
+        // Not the form that the configuration prefers either.
+        global.output = Some(Format::Table);
         (global.yes, global.verbose, global.quiet, global.deadline) = (None, 0, false, None);
-        Self { global }
+        Self {
+            global,
+            protected: session.protected,
+        }
     }
 
     /// Runs one command on this thread.
@@ -241,7 +264,7 @@ impl Operator for DeskOperator {
                     Ok(Some(Box::new(rehearsal)))
                 }
                 (Ok(()), None) if papers.nothing || papers.lines.is_empty() => Ok(None),
-                (Ok(()), None) => Ok(Some(Box::new(spoken(&words, papers.lines)))),
+                (Ok(()), None) => Ok(Some(Box::new(spoken(&words, operator.protected, papers.lines)))),
                 (Err(failure), None) => Err(failure.text()),
             };
             let _ = told.blocking_send((id, DeedTold::Planned(answer)));

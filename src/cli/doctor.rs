@@ -223,7 +223,7 @@ fn rows(found: &[&Finding]) -> Listing {
 /// A block a finding for a person; every other form as it is.
 fn print(session: &Session, listing: Listing, hints: bool) -> Result<(), Failure> {
     let printer = &session.printer;
-    if printer.format != Format::Table || printer.columns.is_some() {
+    if printer.format != Format::Table || printer.columns.is_some() || session.desk().is_some() {
         return printer.print(listing);
     }
     let listing = printer.arrange(listing)?;

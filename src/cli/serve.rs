@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,14 +9,14 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use super::desk::DeskOperator;
+use super::dashboard::{TuiArgs, add_rule, console};
 use super::exit::{self, Failure};
 use super::session::Global;
 use crate::broker::{self, Broker, Settings};
 use crate::config_file::{self, ConfigFile};
 use crate::namesrv::{NameServer, NamesrvConfig};
 use crate::telemetry::{self, Destination};
-use crate::{client, tui};
+use crate::tui;
 
 mod demo;
 
@@ -186,21 +185,25 @@ pub fn standalone(global: &Global, args: &StandaloneArgs) -> anyhow::Result<()> 
 /// Shows the dashboard until it is left or `stop` resolves.
 async fn dashboard(global: &Global, namesrv: String, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let mut global = global.clone();
-    global.namesrv = Some(namesrv.clone());
-    let options = client::Options {
-        name_servers: vec![namesrv],
-        connect_timeout: Duration::from_secs(1),
-        read_only: true,
-        ..client::Options::default()
-    };
-    let console = tui::Options {
-        context: "standalone".into(),
-        read_only: global.dry_run,
-        operator: Some(Arc::new(DeskOperator::new(&global, false))),
-        ..tui::Options::default()
+    global.namesrv = Some(namesrv);
+    // What the operator's current context says is about other servers.
+    global.no_context = true;
+    let shown = async {
+        loop {
+            let (client, mut options) =
+                console(&global, &TuiArgs::default()).map_err(|e| anyhow::anyhow!("{}", e.text()))?;
+            options.context = "standalone".into();
+            options.contexts = Vec::new();
+            match tui::run(client, options).await? {
+                tui::Left::Map(rule) => {
+                    add_rule(&mut global, &rule).map_err(|e| anyhow::anyhow!("{}", e.text()))?;
+                }
+                tui::Left::Done | tui::Left::Context(_) => return Ok(()),
+            }
+        }
     };
     tokio::select! {
-        left = tui::run(Arc::new(client::Client::new(options)), console) => left.map(drop),
+        left = shown => left,
         () = stop => Ok(()),
     }
 }

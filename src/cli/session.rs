@@ -135,6 +135,9 @@ pub struct Global {
     /// The command stands for a line of mqadmin.
     #[arg(skip)]
     pub bridged: bool,
+    /// The configuration's current context does not count.
+    #[arg(skip)]
+    pub no_context: bool,
     /// Where the command says and shows everything, when that is not the terminal.
     #[arg(skip)]
     pub desk: Option<Arc<Desk>>,
@@ -188,7 +191,8 @@ impl Session {
     /// The same, with a last word on how the client behaves.
     pub fn adjusted(global: &Global, adjust: impl FnOnce(&mut Options)) -> Result<Self, Failure> {
         let config = context::load(global.config.as_deref())?;
-        let name = global.context.clone().or_else(|| config.current.clone());
+        let current = config.current.as_ref().filter(|_| !global.no_context);
+        let name = global.context.as_ref().or(current).cloned();
         let context = match &name {
             Some(name) => Some(find_context(&config, name, global.context.is_some())?),
             None => None,

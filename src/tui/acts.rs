@@ -18,7 +18,13 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::SystemTopics => app.kinds.system = !app.kinds.system,
         Command::Clients => app.clients = !app.clients,
         Command::Doctor => app.overlay = Some(Overlay::Sheet(vec!["doctor".into()], 0)),
-        Command::Works => match app.works.last() {
+        Command::Works => match app
+            .works
+            .iter()
+            .rev()
+            .find(|w| w.is_running())
+            .or(app.works.last())
+        {
             Some(work) => app.overlay = Some(Overlay::Work(work.id)),
             None => app.say("nothing was changed from here"),
         },
@@ -218,11 +224,15 @@ fn undo(app: &mut App, actions: &mut Vec<Action>) {
         Screen::Offsets => app.reset.as_ref().map(|r| Subject::Group(r.group.clone())),
         _ => app.place.about.clone(),
     };
-    let last = app.works.iter().rev().find(|w| w.deed.about == subject);
-    let deed = last.and_then(|w| match &w.stage {
-        super::work::Stage::Done(report) => super::work::undo(report),
-        _ => None,
-    });
+    // The newest that changed something; one that was only looked at does not count.
+    let of = app.works.iter().rev().filter(|w| w.deed.about == subject);
+    let deed = of
+        .filter_map(|w| match &w.stage {
+            super::work::Stage::Done(report) => Some(super::work::undo(report)),
+            _ => None,
+        })
+        .next()
+        .flatten();
     match (deed, subject) {
         (Some(deed), Some(subject)) => app.begin(deed.about(subject), actions),
         // Of an earlier session, or interrupted: the command knows its own file.
@@ -256,10 +266,10 @@ fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         app.overlay = Some(Overlay::Form(form));
         return;
     }
-    let paused = match app.found(&Want::Group(name.clone())).get() {
-        Some(Found::Group(detail)) => detail.field("consume-enable") == Some("false"),
-        _ => false,
+    let Some(Found::Group(detail)) = app.found(&Want::Group(name.clone())).get() else {
+        return app.say("open the group with enter first: its configuration is not known yet");
     };
+    let paused = detail.field("consume-enable") == Some("false");
     let verb = if paused { "resume" } else { "pause" };
     let deed = Deed::new(["group", verb, name.as_str()]).about(Subject::Group(name));
     app.begin(deed, actions);
@@ -287,6 +297,9 @@ fn edit(app: &mut App) {
             let Some(name) = group(app) else {
                 return app.say("no group is selected");
             };
+            if app.found(&Want::Group(name.clone())).get().is_none() {
+                return app.say("open the group with enter first: its configuration is not known yet");
+            }
             let now = |field: &str| match app.found(&Want::Group(name.clone())).get() {
                 Some(Found::Group(detail)) => detail.field(field).unwrap_or_default().to_owned(),
                 _ => String::new(),

@@ -14,7 +14,7 @@ use super::model::{Model, Roster, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::table::{Filter, Sort, Table};
 pub use super::update::update;
-use super::view::theme::{Palette, Role};
+use super::view::theme::Palette;
 use super::view::{layout, rows};
 use super::want::{Found, Want, Wanted};
 use super::work::Work;
@@ -371,12 +371,7 @@ impl App {
         let sort = self.panes.get(&pane).and_then(|p| p.sort.as_ref());
         let mut table = rows::of(self, pane).arranged(filter, sort);
         if let Some(marks) = self.marked(pane) {
-            for row in &mut table.rows {
-                let sign = if marks.contains(&row.id) { "● " } else { "  " };
-                if let Some(cell) = row.cells.first_mut() {
-                    cell.pieces.insert(0, (sign.to_owned(), Role::Focus));
-                }
-            }
+            table.marks.clone_from(marks);
         }
         let table = Arc::new(table);
         self.tables.0.borrow_mut().insert(pane, (key, Arc::clone(&table)));
@@ -530,7 +525,9 @@ impl App {
             // Another subject's rows begin at their top.
             for pane in place.screen.panes() {
                 self.panes.remove(pane);
+                self.marks.remove(pane);
             }
+            self.filters.remove(&place.screen);
         }
         self.place = place;
         self.zoom = false;
@@ -566,8 +563,8 @@ impl App {
         let index = index.min(last);
         let state = self.panes.entry(pane).or_default();
         state.index = index;
-        // The first row is "whatever comes first", so that a fresh log keeps its newest line selected.
-        state.selected = (index > 0).then(|| table.rows[index].id.clone());
+        // The first line of the log is "whatever comes first": a fresh log keeps its newest line selected.
+        state.selected = (index > 0 || pane != Pane::Log).then(|| table.rows[index].id.clone());
     }
 
     pub(super) fn step(&mut self, down: bool, by: usize) {
@@ -673,9 +670,9 @@ impl App {
     pub(super) fn back(&mut self) {
         if self.zoom {
             self.zoom = false;
-        } else if self.marks.remove(&self.focus()).is_some_and(|m| !m.is_empty()) {
-            // The marks are gone; that is all.
-        } else if self.filters.remove(&self.place.screen).is_none() {
+        } else if self.filters.remove(&self.place.screen).is_none()
+            && self.marks.remove(&self.focus()).is_none_or(|m| m.is_empty())
+        {
             self.visit(Place::screen(self.place.screen.parent()));
         }
     }

@@ -15,7 +15,7 @@ use super::want::{
 };
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
-use crate::client::{BrokerAt, Client, Error};
+use crate::client::{BrokerAt, Client, Error, Server};
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
 use crate::protocol::codes;
 use crate::protocol::model::version_name;
@@ -145,8 +145,11 @@ impl Question {
             Want::GroupBrief(name) => group_brief(client, &self.masters, name)
                 .await
                 .map(Found::GroupBrief),
-            Want::Group(name) => Ok(Found::Group(Box::new(group(client, &self.masters, name).await))),
-            Want::Clients(name) => Ok(Found::Clients(clients(client, &self.masters, name).await)),
+            Want::Group(name) => {
+                let detail = group(client, &self.masters, name).await?;
+                Ok(Found::Group(Box::new(detail)))
+            }
+            Want::Clients(name) => clients(client, &self.masters, name).await.map(Found::Clients),
             Want::Sheet(words) => {
                 let operator = self
                     .operator
@@ -191,6 +194,12 @@ async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> TopicDetail
             .collect(),
         ..TopicDetail::default()
     };
+    for e in &used.errors {
+        detail
+            .failed
+            .entry("some numbers".to_owned())
+            .or_insert_with(|| e.reason());
+    }
     for (broker, stats) in ends {
         match stats {
             Ok(stats) => detail
@@ -247,11 +256,7 @@ async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
 async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Result<GroupBrief, String> {
     let mut backlogs = client.named_backlogs(&[name.to_owned()], None, masters).await;
     let backlog = backlogs.groups.remove(name).unwrap_or_default();
-    if backlogs.failed.len() == masters.len()
-        && let Some((_, e)) = backlogs.failed.first()
-    {
-        return Err(e.reason());
-    }
+    all_failed(&backlogs.failed, masters)?;
     let connection = backlog.connection.as_ref();
     let versions: BTreeSet<i32> = connection
         .into_iter()
@@ -268,15 +273,26 @@ async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
         versions: versions.len(),
         inflight: backlog.queues.iter().filter_map(|q| q.inflight).sum(),
         tps: backlog.tps,
+        partial: !backlogs.failed.is_empty(),
     })
 }
 
-async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> GroupDetail {
+/// When nobody answered there is no answer.
+fn all_failed(failed: &[(Server, Error)], masters: &[BrokerAt]) -> Result<(), String> {
+    match failed.first() {
+        Some((_, e)) if failed.len() >= masters.len() => Err(e.reason()),
+        None if masters.is_empty() => Err("no broker answers".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> Result<GroupDetail, String> {
     let names = [name.to_owned()];
     let (mut backlogs, configs) = tokio::join!(
         client.named_backlogs(&names, None, masters),
         client.group_configs(masters, name)
     );
+    all_failed(&backlogs.failed, masters)?;
     let backlog = backlogs.groups.remove(name).unwrap_or_default();
     let mut oldest = BTreeMap::new();
     if !backlog.is_broadcast() {
@@ -330,11 +346,15 @@ async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> GroupDetail
             .entry(server.to_string())
             .or_insert_with(|| e.reason());
     }
-    detail
+    Ok(detail)
 }
 
-async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Vec<ClientDetail> {
+async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Vec<ClientDetail>, String> {
     let connected = client.clients_of_group(masters, name).await;
+    // With a list missing, a queue without an owner would mean nothing.
+    if let Some(e) = connected.errors().next() {
+        return Err(e.reason());
+    }
     let answers = client
         .running_infos(&connected, name, false, client.deadline())
         .await;
@@ -342,7 +362,7 @@ async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Vec<Clien
         id,
         told: info.map(|info| of_client(&info)).map_err(|e| e.reason()),
     });
-    told.collect()
+    Ok(told.collect())
 }
 
 fn of_client(info: &ConsumerRunningInfo) -> ClientTold {

@@ -104,12 +104,14 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// True when another rehearsal is about the same change: same targets, same values before and after.
-    pub fn is_same(&self, other: &Self) -> bool {
+    /// True when another rehearsal is about the same change: same targets and fields and, with `values`, the same values
+    /// before and after.
+    pub fn is_same(&self, other: &Self, values: bool) -> bool {
         (&self.action, &self.object, &self.cluster) == (&other.action, &other.object, &other.cluster)
             && self.steps.len() == other.steps.len()
             && self.steps.iter().zip(&other.steps).all(|(a, b)| {
-                (&a.target, &a.field, &a.before, &a.after) == (&b.target, &b.field, &b.before, &b.after)
+                (&a.target, &a.field) == (&b.target, &b.field)
+                    && (!values || (&a.before, &a.after) == (&b.before, &b.after))
             })
     }
 }

@@ -135,7 +135,7 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
     let asker = Asker::new(client, options.operator.clone(), poller.updates());
-    let (told, deeds) = mpsc::channel(DEEDS);
+    let (told, mut deeds) = mpsc::channel(DEEDS);
     let hands = Hands {
         poller,
         asker,
@@ -143,7 +143,8 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         told,
         stops: HashMap::new(),
     };
-    let outcome = events(&mut screen, &mut app, hands, news, deeds).await;
+    let outcome = events(&mut screen, &mut app, hands, news, &mut deeds).await;
+    settle(&mut app, &mut deeds).await;
     if screen.has_panicked() {
         anyhow::bail!("a part of the program failed; its report is above");
     }
@@ -182,7 +183,7 @@ async fn events(
     app: &mut App,
     mut hands: Hands,
     mut news: mpsc::Receiver<Update>,
-    mut deeds: mpsc::Receiver<(u64, DeedTold)>,
+    deeds: &mut mpsc::Receiver<(u64, DeedTold)>,
 ) -> anyhow::Result<Left> {
     let mut input = EventStream::new();
     let mut clock = tokio::time::interval(Duration::from_secs(1));
@@ -247,6 +248,9 @@ async fn events(
                     Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
                     Action::Suspend => {
                         screen.suspend().context("cannot take the terminal back")?;
+                        if app.mouse {
+                            screen.mouse(true).context("cannot write to the terminal")?;
+                        }
                         app.dirty = true;
                     }
                     other => hands.carry_out(other),
@@ -259,6 +263,19 @@ async fn events(
     }
 }
 
+/// Changes in flight are given a moment to write down where they stopped.
+async fn settle(app: &mut App, deeds: &mut mpsc::Receiver<(u64, DeedTold)>) {
+    let end = tokio::time::Instant::now() + LAST_WAIT;
+    while app.works.iter().any(work::Work::is_running)
+        && let Ok(Some((id, told))) = tokio::time::timeout_at(end, deeds.recv()).await
+    {
+        app::update(app, now_ms(), Event::Deed(id, told));
+    }
+}
+
+/// How long changes in flight may take to stop when the console is left.
+const LAST_WAIT: Duration = Duration::from_secs(3);
+
 /// News of changes that wait for the display.
 const DEEDS: usize = 256;
 
@@ -269,6 +286,15 @@ struct Hands {
     operator: Option<Arc<dyn Operator>>,
     told: mpsc::Sender<(u64, DeedTold)>,
     stops: HashMap<u64, Stop>,
+}
+
+impl Drop for Hands {
+    /// What still runs is asked to end at its next safe place.
+    fn drop(&mut self) {
+        for stop in self.stops.values() {
+            stop.ask();
+        }
+    }
 }
 
 impl Hands {

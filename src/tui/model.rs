@@ -27,7 +27,7 @@ const SERIES_MAX: usize = 2000;
 /// Registrations nearer than this are the same one, told by two name servers.
 const SAME_BEAT_MS: i64 = 5_000;
 /// Answers to questions of screens that are kept.
-const FOUND: usize = 64;
+const FOUND: usize = 256;
 /// Window of the lag trend.
 pub const SLOPE_WINDOW_MS: u64 = 60_000;
 
@@ -222,6 +222,17 @@ impl Model {
         {
             self.found.remove(&oldest);
         }
+    }
+
+    /// Forgets what was found of a question.
+    pub fn forget(&mut self, want: &Want) {
+        self.found.remove(want);
+    }
+
+    /// Masters that do not answer: their part is missing everywhere.
+    pub fn silent_masters(&self) -> impl Iterator<Item = &BrokerState> {
+        let masters = self.snapshot.brokers.iter().filter(|b| b.broker.is_master());
+        masters.filter(|b| b.runtime.is_failed())
     }
 
     /// What is known of a question.

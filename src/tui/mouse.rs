@@ -5,7 +5,7 @@ use ratatui::layout::Position;
 
 use super::app::{Action, App};
 use super::keys::Command;
-use super::place::Screen;
+use super::place::{Pane, Screen};
 use super::view::layout;
 
 /// Rows that one notch of the wheel moves.
@@ -40,7 +40,12 @@ fn click(app: &mut App, column: u16, row: u16, actions: &mut Vec<Action>) {
     };
     app.focus.insert(app.place.screen, pane);
     // Below the frame and the heading.
-    if let Some(line) = row.checked_sub(area.y + 2) {
+    let page = area.height.saturating_sub(3);
+    // Findings take several lines each, without a heading: only the focus goes there.
+    let line = row
+        .checked_sub(area.y + 2)
+        .filter(|line| *line < page && pane != Pane::Health);
+    if let Some(line) = line {
         let offset = app.pane(pane).offset;
         if offset + usize::from(line) < app.table(pane).rows.len() {
             app.select(offset + usize::from(line));

@@ -103,7 +103,7 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
     }
     entries.retain(|e| is_subsequence(&typed, &e.label.to_lowercase()));
     // Whole words before scattered letters; stable, so the order of the list holds otherwise.
-    entries.sort_by_key(|e| !e.label.to_lowercase().contains(&typed));
+    entries.sort_by_cached_key(|e| !e.label.to_lowercase().contains(&typed));
     entries.truncate(SHOWN);
     entries
 }

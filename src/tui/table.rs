@@ -1,6 +1,7 @@
 //! Rows and columns of a pane before they are drawn: filtered, sorted, each row with an identity.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use regex::{Regex, RegexBuilder};
 
@@ -133,6 +134,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Rows before the filter.
     pub unfiltered: usize,
+    /// Identities of the marked rows.
+    pub marks: BTreeSet<String>,
 }
 
 impl Table {

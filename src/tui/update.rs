@@ -11,7 +11,7 @@ use super::palette::{Choice, palette};
 use super::place::{Place, Screen};
 use super::table::Filter;
 use super::view::theme::Palette;
-use super::view::{layout, rows};
+use super::view::{layout, overlay, rows};
 use super::work::{self, Stage};
 use crate::client::BrokerAt;
 
@@ -94,8 +94,16 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
 /// Wishes follow what is on the screen.
 fn ask(app: &mut App, actions: &mut Vec<Action>) {
     let wanted = app.wants();
+    // What is asked once is asked anew each time, and shown when it is there.
+    for fresh in wanted
+        .iter()
+        .filter(|w| w.every.is_none() && !app.wanted.contains(w))
+    {
+        app.model.forget(&fresh.want);
+    }
     let masters: Vec<BrokerAt> = (app.model.snapshot.brokers.iter())
-        .filter(|b| b.broker.is_master())
+        // One that hangs would hold up every answer; the screens know that its part is missing.
+        .filter(|b| b.broker.is_master() && !b.runtime.is_failed())
         .map(|b| BrokerAt {
             id: b.broker.clone(),
             addr: b.addr.clone(),
@@ -136,7 +144,8 @@ fn paste(app: &mut App, text: &str) {
         Some(Overlay::Form(form)) => form.paste(text),
         Some(Overlay::Work(id)) => {
             let id = *id;
-            if let Some(work) = app.works.iter_mut().find(|w| w.id == id) {
+            let planned = |w: &&mut work::Work| w.id == id && matches!(w.stage, Stage::Planned(_));
+            if let Some(work) = app.works.iter_mut().find(planned) {
                 work.typed.insert(text);
             }
         }
@@ -182,13 +191,14 @@ fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
 
 fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec<Action>) {
     let command = keys::command(key, app.place.screen, app.settings.read_only);
+    let last = overlay::last_line(app, &overlay);
     match overlay {
-        Overlay::Sheet(words, line) => match scrolled(line, command) {
+        Overlay::Sheet(words, line) => match scrolled(line.min(last), command) {
             Some(line) => app.overlay = Some(Overlay::Sheet(words, line)),
             None if command == Some(Command::Quit) => leave(app, actions),
             None => {}
         },
-        Overlay::Help(line) => match scrolled(line, command) {
+        Overlay::Help(line) => match scrolled(line.min(last), command) {
             Some(line) => app.overlay = Some(Overlay::Help(line)),
             None if command == Some(Command::Quit) => leave(app, actions),
             None => {}
@@ -210,7 +220,7 @@ fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec
                 _ => app.overlay = Some(Overlay::Export(index)),
             }
         }
-        Overlay::Diff(line) => match scrolled(line, command) {
+        Overlay::Diff(line) => match scrolled(line.min(last), command) {
             Some(line) => app.overlay = Some(Overlay::Diff(line)),
             None if command == Some(Command::Quit) => leave(app, actions),
             None => {}
@@ -293,6 +303,9 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
     let answer = work.key(key, &context);
     match answer {
         work::Answer::Close => {
+            // What was typed does not stay armed.
+            work.typed = Input::default();
+            work.apply = false;
             if work.is_running() {
                 app.say("the change goes on; ! shows it");
             }
@@ -301,6 +314,7 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
         work::Answer::Stay => {}
         work::Answer::Apply(rehearsal) => {
             work.stage = Stage::Running(rehearsal.clone());
+            work.at_ms = app.now_ms;
             work.scroll = 0;
             actions.push(Action::CarryOut(id, work.deed.clone(), rehearsal));
         }
@@ -310,6 +324,8 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
         }
         work::Answer::Again => {
             work.stage = Stage::Rehearsing;
+            work.stopping = false;
+            work.lines.clear();
             work.typed = Input::default();
             work.apply = false;
             actions.push(Action::Rehearse(id, work.deed.clone()));
@@ -499,6 +515,10 @@ fn choose(app: &mut App, choice: Choice, actions: &mut Vec<Action>) {
         Choice::Theme(palette) => {
             app.settings.palette = palette;
             app.settings.colour = palette != Palette::Mono;
+        }
+        // Elsewhere nothing would be seen of it.
+        Choice::Context(_) | Choice::Map(_) if app.works.iter().any(work::Work::is_running) => {
+            app.say("a change is in flight; ! shows it");
         }
         Choice::Context(name) => actions.push(Action::Go(Left::Context(name))),
         Choice::Map(rule) => actions.push(Action::Go(Left::Map(rule))),

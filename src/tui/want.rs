@@ -77,6 +77,8 @@ pub struct GroupBrief {
     pub inflight: i64,
     /// Messages a second consumed.
     pub tps: f64,
+    /// A broker did not answer: the numbers are lower bounds.
+    pub partial: bool,
 }
 
 /// A queue of a topic.

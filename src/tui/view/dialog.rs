@@ -263,7 +263,7 @@ fn title_of(rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) 
         );
     }
     lines.push(vec![(
-        "refused if any of this changes before you apply it".to_owned(),
+        "refused if any of these values changes before you apply it".to_owned(),
         Role::Label,
     )]);
 }
@@ -422,6 +422,11 @@ pub fn work_footer(work: &Work, context: &str) -> String {
 /// What a command shows: its lines, then its rows.
 pub fn sheet(app: &App, words: &[String], line: usize, buffer: &mut Buffer) {
     let title = format!("rmq {}", words.join(" "));
+    scrolled(app, buffer, &title, sheet_lines(app, words), line);
+}
+
+/// The lines of a sheet.
+pub fn sheet_lines(app: &App, words: &[String]) -> Vec<Vec<Piece>> {
     let seen = app.found(&Want::Sheet(words.to_vec()));
     let mut lines: Vec<Vec<Piece>> = Vec::new();
     match (&seen.error, seen.get()) {
@@ -457,7 +462,7 @@ pub fn sheet(app: &App, words: &[String], line: usize, buffer: &mut Buffer) {
         }
         _ => lines.push(plain("… asking")),
     }
-    scrolled(app, buffer, &title, lines, line);
+    lines
 }
 
 /// The forms in which a view can be written.

@@ -99,7 +99,14 @@ pub fn table(buffer: &mut Buffer, area: Rect, theme: Theme, table: &Table, view:
     if area.height == 0 || area.width < 3 {
         return;
     }
-    let inner = Rect::new(area.x + 1, area.y, area.width - 2, area.height);
+    // Marks stand left of the first column, as long as there are any.
+    let signs = if table.marks.is_empty() { 0 } else { 2 };
+    let inner = Rect::new(
+        area.x + 1 + signs,
+        area.y,
+        (area.width - 2).saturating_sub(signs),
+        area.height,
+    );
     let page = usize::from(inner.height).saturating_sub(1);
     let from = view.offset.min(table.rows.len());
     let shown = &table.rows[from..table.rows.len().min(from + page)];
@@ -123,6 +130,9 @@ pub fn table(buffer: &mut Buffer, area: Rect, theme: Theme, table: &Table, view:
         x = x.saturating_add(to_u16(width + GAP));
     }
     for (row, y) in shown.iter().zip(inner.y + 1..) {
+        if table.marks.contains(&row.id) {
+            put(buffer, area.x + 1, y, inner.x, "●", theme.style(Role::Focus));
+        }
         let mut x = inner.x;
         for &(index, width) in &columns {
             let cell = &row.cells[index];

@@ -37,7 +37,11 @@ fn detail(app: &App) -> Option<&GroupDetail> {
 }
 
 fn told(app: &App) -> Option<&[ClientDetail]> {
-    match app.found(&Want::Clients(name(app).to_owned())).get() {
+    match app
+        .found(&Want::Clients(name(app).to_owned()))
+        .get()
+        .filter(|_| app.clients)
+    {
         Some(Found::Clients(clients)) => Some(clients),
         _ => None,
     }
@@ -48,6 +52,7 @@ pub fn title(app: &App) -> String {
     let group = name(app);
     let model = app.shown();
     let mut parts = vec![group.to_owned()];
+    parts.extend(super::stale(app, app.found(&Want::Group(group.to_owned()))));
     if let Some(detail) = detail(app) {
         parts.push(detail.kind.name().to_owned());
         if detail.field("consume-enable") == Some("false") {
@@ -63,10 +68,12 @@ pub fn title(app: &App) -> String {
     }
     if let Some(detail) = detail(app) {
         let inflight: i64 = detail.queues.iter().filter_map(|q| q.inflight).sum();
+        let partial = !detail.failed.is_empty() || model.silent_masters().next().is_some();
+        let bound = groups::bound(partial);
         if inflight > 0 {
-            parts.push(format!("inflight {inflight}"));
+            parts.push(format!("inflight {bound}{inflight}"));
         }
-        parts.push(format!("out {}/s", text::count(detail.tps)));
+        parts.push(format!("out {bound}{}/s", text::count(detail.tps)));
     }
     parts.join("  ")
 }
@@ -99,8 +106,21 @@ pub fn queues(app: &App) -> Table {
         return table;
     };
     let owners = owners(app);
-    let all_told = told(app).is_some_and(|t| t.iter().all(|c| c.told.is_ok()));
+    let all_told = told(app).is_some_and(|told| {
+        let said = |id: &str| told.iter().any(|c| c.id == id && c.told.is_ok());
+        !detail.clients.is_empty() && detail.clients.iter().all(|c| said(&c.id))
+    });
     let broadcast = detail.kind == GroupKind::Broadcasting;
+    for (broker, why) in &detail.failed {
+        table.rows.push(Row {
+            id: format!("{broker}/"),
+            name: broker.clone(),
+            subject: None,
+            cells: std::iter::once(Cell::of(format!("{broker} ✗ {why}"), Role::Crit))
+                .chain((1..8).map(|_| Cell::unknown()))
+                .collect(),
+        });
+    }
     for row in &detail.queues {
         let lag = if broadcast { None } else { row.lag() };
         let key = (row.topic.clone(), row.broker.clone(), row.queue);

@@ -35,6 +35,7 @@ pub fn table(app: &App) -> Table {
         ("RETRY", true, 5),
         ("NOTE", false, 1),
     ]);
+    let silent = model.silent_masters().next().is_some();
     let mut groups: Vec<&GroupState> = model
         .snapshot
         .groups
@@ -79,20 +80,34 @@ pub fn table(app: &App) -> Table {
             cells: vec![
                 Cell::text(name),
                 of(&|brief| Cell::text(mode(brief))),
-                of(&|brief| Cell::number(brief.clients.to_string(), brief.clients as f64)),
+                of(&|brief| {
+                    let bound = bound(silent || brief.partial);
+                    Cell::number(format!("{bound}{}", brief.clients), brief.clients as f64)
+                }),
                 Cell::number(of_topics.len().to_string(), of_topics.len() as f64),
                 lag_cell(group, broadcast),
                 spark(model, name, SPARK),
                 slope(model, name),
                 oldest(app, group, lag),
                 eta(model, name, lag),
-                of(&|brief| Cell::number(text::count(brief.tps), brief.tps)),
-                Cell::number(text::count(retry as f64), retry as f64),
+                of(&|brief| {
+                    let bound = bound(silent || brief.partial);
+                    Cell::number(format!("{bound}{}", text::count(brief.tps)), brief.tps)
+                }),
+                match lag {
+                    Some(_) => Cell::number(text::count(retry as f64), retry as f64),
+                    None => Cell::unknown(),
+                },
                 note(notes.get(name.as_str()).copied(), known, lag),
             ],
         });
     }
     table
+}
+
+/// The sign of a lower bound.
+pub const fn bound(partial: bool) -> &'static str {
+    if partial { "≥" } else { "" }
 }
 
 fn is_retry(topic: &str) -> bool {

@@ -361,6 +361,15 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
     }
 }
 
+/// `41s old ✗`: an answer that could not be had again. `None` while it is fresh.
+pub fn stale(app: &App, seen: &Seen<Found>) -> Option<String> {
+    seen.error.as_ref()?;
+    let age = seen
+        .get()
+        .map(|_| text::age(age_ms(app.shown_ms(), seen.as_of_ms)))?;
+    Some(format!("{age} old ✗"))
+}
+
 /// Why nothing is shown of what was asked.
 fn unanswered(seen: &Seen<Found>, none: &str) -> String {
     match (&seen.error, seen.get()) {

@@ -50,7 +50,8 @@ pub fn positions(app: &App) -> Table {
                     Cell::text(topic),
                     Cell::number(queues.to_string(), queues as f64),
                     lag.map_or_else(Cell::unknown, |lag| {
-                        Cell::number(text::count(lag as f64), lag as f64)
+                        let bound = super::groups::bound(group.partial);
+                        Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64)
                     }),
                 ],
             });

@@ -78,6 +78,17 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
     }
 }
 
+/// The first line of the last page of a scrolled overlay.
+pub fn last_line(app: &App, overlay: &Overlay) -> usize {
+    let lines = match overlay {
+        Overlay::Help(_) => help(app).len(),
+        Overlay::Diff(_) => diff(app).len(),
+        Overlay::Sheet(words, _) => dialog::sheet_lines(app, words).len(),
+        _ => return usize::MAX,
+    };
+    lines.saturating_sub(usize::from(app.size.1).saturating_sub(4))
+}
+
 /// Every key that does something here, from the key table.
 fn help(app: &App) -> Vec<Vec<Piece>> {
     let mut lines: Vec<Vec<Piece>> = keys::on_screen(app.place.screen, app.settings.read_only)

@@ -7,9 +7,9 @@ use ratatui::layout::Rect;
 
 use super::bar::{self, Piece};
 use super::theme::Role;
-use super::{grid, text, topics};
+use super::{grid, groups, text, topics};
 use crate::client::findings::Subject;
-use crate::client::snapshot::{GroupLag, TopicState};
+use crate::client::snapshot::{BrokerId, GroupLag, TopicState};
 use crate::tui::app::App;
 use crate::tui::table::{Cell, Row, Table};
 use crate::tui::want::{Found, TopicDetail, Want};
@@ -48,12 +48,20 @@ pub fn title(app: &App) -> String {
             parts.push("ordered".to_owned());
         }
     }
+    parts.extend(super::stale(app, app.found(&Want::Topic(topic.to_owned()))));
     if let Some(detail) = detail(app) {
-        let bound = if detail.failed.is_empty() { "" } else { "≥" };
+        let bound = groups::bound(is_partial(app, detail));
         parts.push(format!("in {bound}{}/s", text::count(detail.in_tps)));
         parts.push(format!("{bound}{} messages", text::count(detail.messages as f64)));
     }
     parts.join("   ")
+}
+
+/// True when a broker's part is missing.
+fn is_partial(app: &App, detail: &TopicDetail) -> bool {
+    let Some(state) = state(app) else { return true };
+    let has_it = |id: &BrokerId| state.brokers.iter().any(|on| on.broker == *id);
+    !detail.failed.is_empty() || app.shown().silent_masters().any(|b| has_it(&b.broker))
 }
 
 /// Every queue, with the group that is furthest behind in it.
@@ -74,7 +82,18 @@ pub fn queues(app: &App) -> Table {
     };
     let worst = worst(app, &state.name);
     let most = worst.values().map(|(_, lag)| *lag).max().unwrap_or(0).max(1);
-    for (broker, why) in &detail.failed {
+    let mut failed = detail.failed.clone();
+    for broker in app.shown().silent_masters() {
+        if state.brokers.iter().any(|on| on.broker == broker.broker) {
+            let since = broker.last_answer_ms.map(|at| super::age_ms(app.shown_ms(), at));
+            let why = since.map_or_else(
+                || "no answer".to_owned(),
+                |ms| format!("no answer for {}", text::age(ms)),
+            );
+            failed.insert(broker.broker.name.clone(), why);
+        }
+    }
+    for (broker, why) in &failed {
         table.rows.push(Row {
             id: format!("{broker}/"),
             name: broker.clone(),
@@ -161,10 +180,13 @@ pub fn groups(app: &App) -> Table {
     let Some(detail) = detail(app) else {
         return table;
     };
+    let partial = is_partial(app, detail);
+    let bound = groups::bound(partial);
     let mut groups: Vec<_> = detail.groups.iter().collect();
     groups.sort_by(|a, b| b.lag.cmp(&a.lag).then_with(|| a.name.cmp(&b.name)));
     for group in groups {
-        let offline = group.clients == 0;
+        // Nobody online is known only when every broker told its clients.
+        let offline = group.clients == 0 && !partial;
         let role = if offline && group.lag.unwrap_or(0) > 0 {
             Role::Warn
         } else {
@@ -182,9 +204,9 @@ pub fn groups(app: &App) -> Table {
                     Cell::number(group.clients.to_string(), group.clients as f64)
                 },
                 group.lag.map_or_else(Cell::unknown, |lag| {
-                    Cell::number(text::count(lag as f64), lag as f64).role(role)
+                    Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64).role(role)
                 }),
-                Cell::number(text::count(group.out_tps), group.out_tps),
+                Cell::number(format!("{bound}{}", text::count(group.out_tps)), group.out_tps),
                 Cell::text(group.expressions.join(" | ")),
             ],
         });

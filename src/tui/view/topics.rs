@@ -87,7 +87,11 @@ pub fn table(app: &App) -> Table {
         ];
         cells.extend(brief(app, &topic.name));
         let groups = model.groups_of(&topic.name);
-        cells.push(Cell::number(groups.to_string(), groups as f64));
+        // Before any broker told its groups, nobody said "none".
+        cells.push(match model.lag_total().value {
+            Some(_) => Cell::number(groups.to_string(), groups as f64),
+            None => Cell::unknown(),
+        });
         cells.push(note(model, topic, &notes));
         if wide {
             cells.push(Cell::text(attributes(topic)));
@@ -197,6 +201,7 @@ fn spark(model: &Model, name: &str) -> Cell {
 fn brief(app: &App, name: &str) -> [Cell; 2] {
     let seen = app.found(&Want::TopicBrief(name.to_owned()));
     let now = app.shown_ms();
+    let silent = app.shown().silent_masters().next().is_some();
     let of = |make: &dyn Fn(&crate::tui::want::TopicBrief) -> Cell| {
         cell::value(seen, now, |found| match found {
             Found::TopicBrief(brief) => Some(make(brief)),
@@ -205,7 +210,7 @@ fn brief(app: &App, name: &str) -> [Cell; 2] {
     };
     [
         of(&|brief| {
-            let bound = if brief.partial { "≥" } else { "" };
+            let bound = super::groups::bound(silent || brief.partial);
             Cell::number(
                 format!("{bound}{}", text::count(brief.messages as f64)),
                 brief.messages as f64,

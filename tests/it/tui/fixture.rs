@@ -469,6 +469,7 @@ fn found(want: &Want, story: Story) -> Found {
             versions: 1,
             inflight: 0,
             tps: 1500.0,
+            partial: !failed.is_empty(),
         }),
         Want::Topic(_) => Found::Topic(Box::new(topic_detail(failed))),
         Want::Group(name) => Found::Group(Box::new(group_detail(name, failed))),

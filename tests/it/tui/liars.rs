@@ -55,7 +55,13 @@ async fn liar(lie: Lie) -> (SocketAddr, JoinHandle<()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lying_broker_is_one_bad_row() {
-    for lie in [Lie::Reset, Lie::HalfFrame, Lie::Garbage, Lie::Huge, Lie::CutHeader] {
+    for lie in [
+        Lie::Reset,
+        Lie::HalfFrame,
+        Lie::Garbage,
+        Lie::Huge,
+        Lie::CutHeader,
+    ] {
         let good = Fake::broker(3, false).await;
         let (bad, task) = liar(lie).await;
         let servers = Fake::name_server(&[("good", good.addr), ("liar", bad)]).await;
