@@ -215,6 +215,12 @@ impl Log {
         if self.is_boundary(at) {
             return Ok(at);
         }
+        let near = self
+            .before(at + 1, 1, false, |step| (step.at(), step.end()))
+            .pop();
+        if let Some((begin, _)) = near.filter(|&(_, end)| end > at) {
+            return Ok(begin);
+        }
         let from = self.file_of(at).map_or(self.start(), |file| file.base);
         self.walk(from, false)
             .find(|step| step.end() > at)
@@ -449,8 +455,10 @@ impl Iterator for Walk<'_> {
                     && matches!(&gap, Step::Gap(gap) if !gap.is_last)
                     && self.log.is_boundary(damage.at)
                 {
-                    // A running broker wrote the record after this walk had read its place.
-                    self.cursor.seek(damage.at);
+                    // A running broker wrote the record after this walk had read its place. What was read before is
+                    // forgotten with the cursor: it would say the same again, for ever.
+                    self.cursor =
+                        MessageCursor::new(&self.log.segments, damage.at).check_body(self.check_body);
                     self.after_gap = false;
                     return self.next();
                 }
@@ -460,5 +468,6 @@ impl Iterator for Walk<'_> {
     }
 }
 
+mod around;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,10 @@ use crate::store::format::{batch_queue, consume_queue, consume_queue_ext};
 use crate::store::reader::QueueName;
 use crate::store::segments::{self, LogBytes, SegmentFile, Segments};
 
+mod around;
+
+pub use around::QueueSums;
+
 /// Where batch queues are.
 pub(super) const BATCH_DIR: &str = "batchconsumequeue";
 /// The topic whose entries carry the time of delivery.

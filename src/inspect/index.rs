@@ -15,6 +15,10 @@ use crate::store::StoreConfig;
 use crate::store::cursor::{DamageKind, Record};
 use crate::store::format::index::{HEADER_LEN, Header, ITEM_LEN, Item, SLOT_LEN, Shape, key_hash};
 
+mod survey;
+
+pub use survey::{HeatCell, HotSlot, SlotWalk, Survey};
+
 /// Most items of one chain that are walked.
 const MOST_ITEMS: usize = 1_000_000;
 
@@ -134,6 +138,39 @@ impl FileWalk {
             .read_exact_at(&mut bytes, shape.item_at(n) as u64)
             .ok()?;
         Some(Item::parse(&bytes))
+    }
+
+    /// Goes along a chain from an item on, newest first; at most `most` items. Says why it was left before its end,
+    /// if it was.
+    fn follow(&self, head: i32, most: usize, mut each: impl FnMut(i32, Item)) -> Option<String> {
+        let shape = self.shape?;
+        if head == 0 {
+            return None;
+        }
+        if head < 0 || head >= self.header.count {
+            let given_out = self.header.count - 1;
+            return Some(format!(
+                "the slot leads to item {head}, but {given_out} were given out"
+            ));
+        }
+        let mut next = head;
+        for _ in 0..most {
+            let Some(item) = self.item(shape, next) else {
+                return Some(format!("there is no item {next}"));
+            };
+            each(next, item);
+            if item.previous == 0 {
+                return None;
+            }
+            if item.previous >= next || item.previous < 0 {
+                return Some(format!(
+                    "item {next} leads to {}, which is not older",
+                    item.previous
+                ));
+            }
+            next = item.previous;
+        }
+        Some(format!("left after {most} items"))
     }
 
     /// True when a shape fits what the header says: the first item, the last item, and the slot of the last item,
@@ -380,45 +417,19 @@ impl Index {
             items: Vec::new(),
             broken: None,
         };
-        let mut next = head;
-        if next < 0 || next >= file.header.count {
-            walk.broken = (next != 0).then(|| {
-                format!(
-                    "the slot leads to item {next}, but {} were given out",
-                    file.header.count - 1
-                )
-            });
-            return Ok(walk);
-        }
-        for _ in 0..MOST_ITEMS {
-            if next == 0 {
-                return Ok(walk);
-            }
-            let Some(item) = file.item(shape, next) else {
-                walk.broken = Some(format!("there is no item {next}"));
-                return Ok(walk);
-            };
+        walk.broken = file.follow(head, MOST_ITEMS, |n, item| {
             walk.walked += 1;
-            let (verdict, record) = judge(&item, hash, topic, key, log);
             if all || item.hash == hash {
+                let (verdict, record) = judge(&item, hash, topic, key, log);
                 walk.items.push(ChainItem {
-                    number: next,
+                    number: n,
                     item,
                     time: item.timestamp(&file.header),
                     verdict,
                     record,
                 });
             }
-            if item.previous >= next || item.previous < 0 {
-                walk.broken = Some(format!(
-                    "item {next} leads to {}, which is not older",
-                    item.previous
-                ));
-                return Ok(walk);
-            }
-            next = item.previous;
-        }
-        walk.broken = Some(format!("left after {MOST_ITEMS} items"));
+        });
         Ok(walk)
     }
 }

@@ -31,14 +31,16 @@ pub use crate::store::format::index::{Header, Shape, key_hash};
 pub use crate::store::format::timer_log::Unit as TimerUnit;
 pub use crate::store::reader::QueueName;
 pub use commit_log::{Gap, Log, Point, Step, Walk};
-pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, TagsCode};
+pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, QueueSums, TagsCode};
 pub use find::{Find, FindStep, How, Search};
-pub use index::{ChainItem, ChainStats, FileWalk, Index, KeyWalk, Verdict};
+pub use index::{
+    ChainItem, ChainStats, FileWalk, HeatCell, HotSlot, Index, KeyWalk, SlotWalk, Survey, Verdict,
+};
 pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
 pub use layout::{Field, Value, layout};
 pub use record::{BODY_LIMIT, Body, Wanted, body, sys_flag_names};
 pub use stats::{Cell as StatsCell, Query as StatsQuery, Sizes, Stats, Sums, size_limit};
-pub use tables::{TableFile, TableState, tables};
+pub use tables::{TableFile, TableState, table, tables};
 pub use timer::{
     Chain, LogStats as TimerLogStats, SlotRow, TIMER_TOPIC, Timer, UnitCheck, UnitStep, WheelStats,
 };
@@ -146,6 +148,27 @@ impl Error {
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Store(store::Error::Io { what, path, source })
+}
+
+/// Where records of a topic lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPage {
+    /// Their physical offsets.
+    pub offsets: Vec<u64>,
+    /// There are none before.
+    pub is_first: bool,
+    /// There are none behind.
+    pub is_last: bool,
+}
+
+impl Default for TopicPage {
+    fn default() -> Self {
+        Self {
+            offsets: Vec::new(),
+            is_first: true,
+            is_last: true,
+        }
+    }
 }
 
 /// A store directory.
@@ -304,6 +327,42 @@ impl Store {
     /// The index.
     pub fn index(&self) -> Result<Index, Error> {
         Index::open(self.index_files()?)
+    }
+
+    /// All topics that the queues or `config/topics.json` name.
+    pub fn topics(&self) -> Result<std::collections::BTreeSet<String>, Error> {
+        find::topics(self)
+    }
+
+    /// Physical offsets of the records of a topic around one: the last `before` ahead of `at`, and the first `after`
+    /// from it on, as the topic's queues have them.
+    pub fn records_of(&self, topic: &str, at: u64, before: usize, after: usize) -> Result<TopicPage, Error> {
+        let mut page = TopicPage::default();
+        let log_start = self.log()?.start();
+        for (name, kind) in self.queues_of(topic, None)? {
+            let queue = self.queue(name, kind)?;
+            let bounds = queue.bounds(log_start);
+            let here = queue.index_of_record(at, &bounds);
+            let from = here.saturating_sub(before as u64).max(bounds.first_index);
+            let to = here.saturating_add(after as u64).min(bounds.end_index);
+            page.is_first &= from == bounds.first_index;
+            page.is_last &= to == bounds.end_index;
+            for index in from..to {
+                let entry = queue.entry(index).filter(|entry| !entry.is_blank());
+                page.offsets
+                    .extend(entry.and_then(|entry| u64::try_from(entry.offset).ok()));
+            }
+        }
+        page.offsets.sort_unstable();
+        page.offsets.dedup();
+        let here = page.offsets.partition_point(|&offset| offset < at);
+        let to = page.offsets.len().min(here.saturating_add(after));
+        page.is_last &= to == page.offsets.len();
+        page.offsets.truncate(to);
+        let from = here.saturating_sub(before);
+        page.is_first &= from == 0;
+        page.offsets.drain(..from);
+        Ok(page)
     }
 
     /// The checkpoint; `None` when there is none.

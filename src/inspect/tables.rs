@@ -1,5 +1,7 @@
 //! The small files under `config/`: which of them can be read, and which copy a broker would take.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::{Error, Store, io_error};
@@ -104,30 +106,36 @@ pub fn tables(store: &Store) -> Result<Vec<TableFile>, Error> {
             names.insert(name.strip_suffix(".bak").unwrap_or(&name).to_owned());
         }
     }
-    Ok(names
-        .into_iter()
-        .map(|name| {
-            let read = |file: &str| match std::fs::metadata(dir.join(file)) {
-                Err(_) => None,
-                Ok(meta) if meta.len() > MOST_BYTES => Some((
-                    meta.len(),
-                    TableState::Broken(format!("more than {MOST_BYTES} bytes")),
-                )),
-                Ok(meta) => Some(match std::fs::read(dir.join(file)) {
-                    Ok(bytes) => (bytes.len() as u64, parse(&name, &bytes)),
-                    Err(e) => (meta.len(), TableState::Broken(e.to_string())),
-                }),
-            };
-            let (bytes, state) = read(&name).map_or((None, TableState::Missing), |(n, s)| (Some(n), s));
-            let backup = read(&format!("{name}.bak")).map_or(TableState::Missing, |(_, s)| s);
-            TableFile {
-                name,
-                bytes,
-                state,
-                backup,
-            }
-        })
-        .collect())
+    Ok(names.into_iter().map(|name| read(&dir, name)).collect())
+}
+
+/// One table of a store by the name of its file; `None` when there is neither it nor its backup.
+pub fn table(store: &Store, name: &str) -> Option<TableFile> {
+    let table = read(&store.root().join("config"), name.to_owned());
+    let is_there = table.state != TableState::Missing || table.backup != TableState::Missing;
+    is_there.then_some(table)
+}
+
+fn read(dir: &Path, name: String) -> TableFile {
+    let read = |file: &str| match std::fs::metadata(dir.join(file)) {
+        Err(_) => None,
+        Ok(meta) if meta.len() > MOST_BYTES => Some((
+            meta.len(),
+            TableState::Broken(format!("more than {MOST_BYTES} bytes")),
+        )),
+        Ok(meta) => Some(match std::fs::read(dir.join(file)) {
+            Ok(bytes) => (bytes.len() as u64, parse(&name, &bytes)),
+            Err(e) => (meta.len(), TableState::Broken(e.to_string())),
+        }),
+    };
+    let (bytes, state) = read(&name).map_or((None, TableState::Missing), |(n, s)| (Some(n), s));
+    let backup = read(&format!("{name}.bak")).map_or(TableState::Missing, |(_, s)| s);
+    TableFile {
+        name,
+        bytes,
+        state,
+        backup,
+    }
 }
 
 fn parse(name: &str, bytes: &[u8]) -> TableState {

@@ -119,6 +119,26 @@ fn garbage_at_the_end_is_a_gap_unless_a_broker_is_writing() {
 }
 
 #[test]
+fn records_that_a_broker_writes_during_a_walk_are_met() {
+    let len = record(0, 0).len() as u64;
+    let mut bytes = record(0, 1);
+    bytes.resize(SIZE, 0);
+    let (dir, log) = log(&[Some(bytes.clone())], true);
+    let mut walk = log.walk(0, true);
+    assert_eq!(walk.next().map(|step| step.end()), Some(len));
+    // The walk has read the zeros behind the first record already.
+    bytes.truncate(len as usize);
+    bytes.extend(record(len, 2));
+    bytes.extend(record(2 * len, 3));
+    bytes.resize(SIZE, 0);
+    std::fs::write(dir.path().join(file_name::segment(0)), bytes).unwrap();
+    let met: Vec<_> = walk
+        .map(|step| (step.at(), matches!(step, Step::Message { .. })))
+        .collect();
+    assert_eq!(met, [(len, true), (2 * len, true), (3 * len, false)]);
+}
+
+#[test]
 fn what_a_truncation_left_behind_is_stale() {
     let len = record(0, 0).len();
     let mut bytes = record(0, 900);
@@ -156,4 +176,107 @@ proptest::proptest! {
         }
         proptest::prop_assert_eq!(at, log.end());
     }
+}
+
+/// Three files of random records, a filler at each end but the last.
+fn long(records: usize) -> (tempfile::TempDir, Log, Vec<u64>) {
+    const FILE: usize = 256 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut file, mut base, mut begins) = (Vec::new(), 0, Vec::new());
+    let len = record(0, 0).len();
+    for n in 0..records {
+        if file.len() + len + BLANK_LEN > FILE {
+            let used = file.len();
+            file.resize(FILE, 0);
+            encode_blank(&mut file[used..]);
+            std::fs::write(dir.path().join(file_name::segment(base)), &file).unwrap();
+            begins.push(base + used as u64);
+            base += FILE as u64;
+            file.clear();
+        }
+        let at = base + file.len() as u64;
+        begins.push(at);
+        file.extend(record(at, n.cast_signed() as i64 * 10));
+    }
+    file.resize(FILE, 0);
+    std::fs::write(dir.path().join(file_name::segment(base)), &file).unwrap();
+    let files = segments::list(dir.path()).unwrap().files;
+    let log = Log::reading(files, false, 4096);
+    (dir, log, begins)
+}
+
+#[test]
+fn looking_back_finds_the_steps_that_a_walk_from_the_begin_meets() {
+    let (_dir, log, begins) = long(6000);
+    let end = begins.last().unwrap() + record(0, 0).len() as u64;
+    for (at, most) in [
+        (end, 3),
+        (end, 1),
+        (end - 1, 2),
+        (begins[1], 5),
+        (begins[0], 5),
+        (256 * 1024, 4),
+        (256 * 1024 + 1, 4),
+        (300_000, 2000),
+        (end, 5000),
+        (u64::MAX, 2),
+    ] {
+        let before: Vec<u64> = begins.iter().copied().filter(|&begin| begin < at).collect();
+        let mut expected = before[before.len().saturating_sub(most)..].to_vec();
+        if at > end {
+            // The space behind the last record is a step as well.
+            expected.remove(0);
+            expected.push(end);
+        }
+        assert_eq!(
+            log.before(at, most, true, |step| step.at()),
+            expected,
+            "{at} {most}"
+        );
+    }
+}
+
+#[test]
+fn looking_back_stops_at_damage_and_names_it() {
+    let (dir, log, begins) = long(3000);
+    let file = dir.path().join(file_name::segment(0));
+    let mut bytes = std::fs::read(&file).unwrap();
+    let (from, to) = (begins[900], begins[950]);
+    bytes[from as usize..to as usize].fill(0x55);
+    std::fs::write(&file, bytes).unwrap();
+    let steps = log.before(begins[951], 3, true, |step| {
+        (step.at(), matches!(step, Step::Gap(_)))
+    });
+    assert_eq!(steps, [(begins[899], false), (from, true), (to, false)]);
+    // Asked for in the middle of the damage, its begin is told.
+    assert_eq!(log.align(from + 700).unwrap(), from);
+    assert_eq!(log.align(begins[960] + 1).unwrap(), begins[960]);
+}
+
+#[test]
+fn the_end_and_a_time_are_found_by_halving() {
+    let (dir, log, begins) = long(6000);
+    let end = begins.last().unwrap() + record(0, 0).len() as u64;
+    assert_eq!(log.records_end(), end);
+    assert_eq!(log.end_since(begins[17]), end);
+    assert_eq!(log.end_since(end), end);
+    let records: Vec<u64> = log
+        .walk(0, false)
+        .filter_map(|step| match step {
+            Step::Message { record, .. } => Some(record.at),
+            _ => None,
+        })
+        .collect();
+    for n in [0, 1, 700, 2457, 2500, 5999] {
+        assert_eq!(log.first_at(n as i64 * 10, end), records[n], "{n}");
+        assert_eq!(log.first_at(n as i64 * 10 - 5, end), records[n], "{n}");
+    }
+    assert_eq!(log.first_at(1_000_000, end), end);
+    let steps = log.ahead(*records.last().unwrap(), 9, end, |step| step.at());
+    assert_eq!(steps, [*records.last().unwrap(), end]);
+    // An empty log ends where it begins.
+    std::fs::write(dir.path().join("0"), "").unwrap();
+    let empty = Log::reading(Vec::new(), false, 4096);
+    assert_eq!((empty.records_end(), empty.first_at(5, 0)), (0, 0));
+    assert!(empty.before(9, 3, true, |step| step.at()).is_empty());
 }
