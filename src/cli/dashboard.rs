@@ -1,6 +1,7 @@
 //! `rmq tui`: the live dashboard over the same client as every command.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +24,9 @@ pub struct TuiArgs {
     /// Time between two looks at the cluster, such as 2s or 500ms
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = interval)]
     interval: Duration,
-    /// First screen
-    #[arg(long, default_value = "overview", value_name = "NAME", value_parser = screen)]
-    screen: Screen,
+    /// First screen [default: overview, or store with --store]
+    #[arg(long, value_name = "NAME", value_parser = screen)]
+    screen: Option<Screen>,
     /// Allow no change, whatever the context says
     #[arg(long)]
     read_only: bool,
@@ -35,13 +36,21 @@ pub struct TuiArgs {
     /// Draw with ASCII signs only
     #[arg(long)]
     ascii: bool,
+    /// Look into this store directory; without -n or --context no network is used at all
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Where its commit log is, if not in DIR/commitlog (storePathCommitLog); directories separated by commas
+    #[arg(long, value_name = "DIRS", requires = "store")]
+    commitlog_dir: Option<String>,
 }
 
 impl Default for TuiArgs {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(2),
-            screen: Screen::Overview,
+            screen: None,
+            store: None,
+            commitlog_dir: None,
             read_only: false,
             theme: Palette::Default,
             ascii: false,
@@ -128,7 +137,20 @@ fn servers_of(global: &Global, name: &str) -> Result<Option<String>, Failure> {
 
 /// The client that looks, and how the dashboard starts.
 pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Options), Failure> {
+    // A directory that is no store is told of before the terminal is taken.
+    if let Some(dir) = &args.store {
+        crate::inspect::Store::open(dir, args.commitlog_dir.as_deref())?;
+    }
+    // What the environment names does not count: a store on a laptop is looked at without its cluster.
+    let named =
+        |flag: &Option<String>, variable: &str| flag.is_some() && std::env::var(variable).ok() != *flag;
+    let offline = args.store.is_some()
+        && !named(&global.namesrv, "RMQ_NAMESRV")
+        && !named(&global.context, "RMQ_CONTEXT");
     let session = Session::adjusted(global, |options| {
+        if offline {
+            options.name_servers.clear();
+        }
         options.connect_timeout = CONNECT;
         // What is looked at changes nothing, and no defect of a screen may: changes go through the commands' own
         // sessions.
@@ -145,9 +167,16 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         contexts: session.contexts.clone(),
         ascii: args.ascii,
         utc: global.utc,
-        screen: args.screen,
+        screen: args.screen.unwrap_or(match args.store {
+            Some(_) => Screen::Store,
+            None => Screen::Overview,
+        }),
         context: session.context.clone().unwrap_or_default(),
-        operator: Some(Arc::new(DeskOperator::new(global, &session, read_only))),
+        store: args.store.clone().map(|dir| (dir, args.commitlog_dir.clone())),
+        offline,
+        operator: (!offline).then(|| {
+            Arc::new(DeskOperator::new(global, &session, read_only)) as Arc<dyn tui::deed::Operator>
+        }),
     };
     Ok((session.client, options))
 }

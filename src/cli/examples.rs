@@ -678,6 +678,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq tui",
             "rmq tui --context prod-eu --read-only --screen heartbeats",
+            "rmq tui --store /data/rocketmq/store",
         ],
     ),
     (

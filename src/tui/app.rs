@@ -12,6 +12,7 @@ use super::form::Form;
 use super::input::Input;
 use super::model::{Model, Roster, Update};
 pub use super::place::{Pane, Place, Screen};
+use super::store;
 use super::table::{Filter, Sort, Table};
 pub use super::update::update;
 use super::view::theme::Palette;
@@ -56,6 +57,8 @@ pub enum Overlay {
     Form(Form),
     /// A change, by its number.
     Work(u64),
+    /// Something for the store screens being typed.
+    Store(store::Prompt, Input),
     /// Forms in which the view can be written; which one is selected.
     Export(usize),
     /// A change is in flight: leave all the same?
@@ -121,6 +124,8 @@ pub struct App {
     pub mouse: bool,
     /// It was asked once already whether to leave beside a change in flight.
     pub leaving: bool,
+    /// The store screens.
+    pub store: store::State,
     pub(super) visited: Vec<Place>,
     pub(super) visited_at: usize,
     pub(super) panes: BTreeMap<Pane, PaneState>,
@@ -148,6 +153,7 @@ pub struct App {
 #[derive(Debug, PartialEq)]
 struct TableKey {
     version: u64,
+    store: u64,
     second: i64,
     size: (u16, u16),
     place: Place,
@@ -314,6 +320,7 @@ impl App {
             dirty: true,
             mouse: false,
             leaving: false,
+            store: store::State::default(),
             panes: BTreeMap::new(),
             focus: BTreeMap::new(),
             filters: BTreeMap::new(),
@@ -382,6 +389,7 @@ impl App {
     fn table_key(&self, pane: Pane) -> TableKey {
         TableKey {
             version: self.shown().version(),
+            store: self.store.version(),
             second: self.shown_ms() / 1000,
             size: self.size,
             place: self.place.clone(),
@@ -486,6 +494,10 @@ impl App {
             }
             _ => {}
         }
+        wanted.extend(store::wants(self).into_iter().map(|(question, every)| Wanted {
+            want: Want::Store(question),
+            every,
+        }));
         wanted
     }
 

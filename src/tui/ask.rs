@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -9,6 +10,7 @@ use tokio::task::AbortHandle;
 
 use super::deed::Operator;
 use super::model::{Told, Update};
+use super::store::ask::{Asker as StoreAsker, Desk};
 use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
     TopicBrief, TopicDetail, Want, Wanted,
@@ -31,6 +33,7 @@ pub(super) struct Asker {
     operator: Option<Arc<dyn Operator>>,
     updates: mpsc::Sender<Update>,
     turns: Arc<Semaphore>,
+    desk: Arc<Desk>,
     running: HashMap<Want, (Option<Duration>, Vec<BrokerAt>, AbortHandle)>,
 }
 
@@ -45,6 +48,7 @@ impl Asker {
             operator,
             updates,
             turns: Arc::new(Semaphore::new(AT_ONCE)),
+            desk: Arc::default(),
             running: HashMap::new(),
         }
     }
@@ -53,7 +57,7 @@ impl Asker {
     pub(super) fn set(&mut self, wanted: Vec<Wanted>, masters: &[BrokerAt]) {
         let keep: BTreeMap<&Want, Option<Duration>> = wanted.iter().map(|w| (&w.want, w.every)).collect();
         self.running.retain(|want, (every, brokers, task)| {
-            let stays = keep.get(want) == Some(every) && brokers == masters;
+            let stays = keep.get(want) == Some(every) && (brokers == masters || want.is_local());
             if !stays {
                 task.abort();
             }
@@ -68,6 +72,7 @@ impl Asker {
                 operator: self.operator.clone(),
                 updates: self.updates.clone(),
                 turns: Arc::clone(&self.turns),
+                desk: Arc::clone(&self.desk),
                 masters: masters.to_vec(),
                 want: want.clone(),
             };
@@ -76,11 +81,20 @@ impl Asker {
         }
     }
 
-    /// Asks everything again now.
+    /// Asks everything again now; passes over a whole store go on.
     pub(super) fn refresh(&mut self) {
-        let again: Vec<(Want, Option<Duration>, Vec<BrokerAt>)> = self
-            .running
-            .drain()
+        let is_pass = |want: &Want| matches!(want, Want::Store(question) if question.what.is_pass());
+        let (passes, again): (Vec<_>, Vec<_>) = self.running.drain().partition(|(want, _)| is_pass(want));
+        let kept: Vec<Wanted> = passes
+            .iter()
+            .map(|(want, (every, _, _))| Wanted {
+                want: want.clone(),
+                every: *every,
+            })
+            .collect();
+        self.running.extend(passes);
+        let again: Vec<(Want, Option<Duration>, Vec<BrokerAt>)> = again
+            .into_iter()
             .map(|(want, (every, masters, task))| {
                 task.abort();
                 (want, every, masters)
@@ -88,7 +102,7 @@ impl Asker {
             .collect();
         let masters = again.first().map(|(_, _, m)| m.clone()).unwrap_or_default();
         let wanted = again.into_iter().map(|(want, every, _)| Wanted { want, every });
-        self.set(wanted.collect(), &masters);
+        self.set(kept.into_iter().chain(wanted).collect(), &masters);
     }
 }
 
@@ -100,11 +114,21 @@ impl Drop for Asker {
     }
 }
 
+/// Ends the work of a question that nobody waits for any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 struct Question {
     client: Arc<Client>,
     operator: Option<Arc<dyn Operator>>,
     updates: mpsc::Sender<Update>,
     turns: Arc<Semaphore>,
+    desk: Arc<Desk>,
     masters: Vec<BrokerAt>,
     want: Want,
 }
@@ -113,7 +137,15 @@ impl Question {
     async fn run(self, every: Option<Duration>) {
         loop {
             let started = tokio::time::Instant::now();
-            let answer = {
+            let answer = if let Want::Store(question) = &self.want {
+                // Passes take as long as they take, and no turn of the others.
+                let _turn = if question.what.is_pass() {
+                    None
+                } else {
+                    self.turns.acquire().await.ok()
+                };
+                self.look(question.clone()).await
+            } else {
                 // The semaphore is never closed.
                 let _turn = self.turns.acquire().await;
                 tokio::time::timeout(LIMIT, self.ask())
@@ -135,9 +167,31 @@ impl Question {
         }
     }
 
+    /// Looks into the files of a store, beside the runtime; ends when this is dropped.
+    async fn look(&self, question: super::store::question::Question) -> Result<Found, String> {
+        let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+        let (flag, desk, updates) = (Arc::clone(&stop.0), Arc::clone(&self.desk), self.updates.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let want = Want::Store(question.clone());
+            let mut tell = |answer| {
+                // What a full channel does not take is told again in a moment.
+                let _ = updates.try_send(Update {
+                    at_ms: super::now_ms(),
+                    retry_at_ms: None,
+                    told: Told::Found(want.clone(), Ok(Found::Store(Box::new(answer)))),
+                });
+            };
+            desk.answer(&question, &mut StoreAsker::new(&mut tell, &flag))
+        });
+        let answer = looked.await.map_err(|e| e.to_string())??;
+        drop(stop);
+        Ok(Found::Store(Box::new(answer)))
+    }
+
     async fn ask(&self) -> Result<Found, String> {
         let client = &self.client;
         match &self.want {
+            Want::Store(question) => self.look(question.clone()).await,
             Want::Topic(name) => Ok(Found::Topic(Box::new(topic(client, &self.masters, name).await))),
             Want::TopicBrief(name) => topic_brief(client, &self.masters, name)
                 .await

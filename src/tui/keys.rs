@@ -4,6 +4,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::Screen;
+use super::store::{Order, SCREENS as STORE};
 
 /// What a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,6 +121,8 @@ pub enum Command {
     RestoreWrite,
     /// The mouse here, or in the terminal.
     Mouse,
+    /// Something on the store screens.
+    Store(Order),
     /// Help page.
     Help,
     /// Stop the program until the shell continues it.
@@ -129,6 +132,14 @@ pub enum Command {
 }
 
 impl Command {
+    /// True for what leads to another view of a store: shown above the footer of its first screen.
+    pub const fn is_view(self) -> bool {
+        matches!(
+            self,
+            Self::Store(Order::Log | Order::Queues | Order::Index | Order::Checks | Order::Verify)
+        )
+    }
+
     /// True for what begins a change: absent where nothing may be changed.
     pub const fn is_change(self) -> bool {
         matches!(
@@ -243,14 +254,30 @@ const PANES: &[Screen] = &[
     Screen::Topic,
     Screen::Group,
     Screen::Offsets,
+    Screen::Store,
+    Screen::StoreQueues,
+    Screen::StoreIndex,
+    Screen::StoreChecks,
 ];
 /// Screens where `q` means queues; ctrl-c leaves everywhere.
-const QUEUES: &[Screen] = &[Screen::Topics, Screen::Topic];
+const QUEUES: &[Screen] = &[
+    Screen::Topics,
+    Screen::Topic,
+    Screen::Store,
+    Screen::StoreQueues,
+    Screen::StoreIndex,
+    Screen::StoreChecks,
+];
 /// Screens where `o` means offsets.
 const OFFSETS: &[Screen] = &[Screen::Topic, Screen::Groups, Screen::Group];
 const TOPICS: &[Screen] = &[Screen::Topics, Screen::Topic];
 const GROUPS: &[Screen] = &[Screen::Groups, Screen::Group];
 const BROKERS: &[Screen] = &[Screen::Brokers, Screen::Broker];
+
+/// Screens where something is typed to go somewhere, instead of a filter.
+const TYPES: &[Screen] = &[Screen::Store, Screen::StoreQueues, Screen::StoreIndex];
+/// Screens where brackets turn to another file.
+const TURNS: &[Screen] = &[Screen::Store, Screen::StoreIndex];
 
 /// The table. Footers show entries in this order, as many as fit.
 pub const TABLE: &[Binding] = &[
@@ -260,6 +287,174 @@ pub const TABLE: &[Binding] = &[
         &["enter"],
         "go to what the finding or row is about",
         "drill",
+    ),
+    on(
+        &[Screen::Store],
+        Command::Open,
+        &["enter"],
+        "go to the queue entry of the record",
+        "queue entry",
+    ),
+    on(
+        &[Screen::StoreQueues, Screen::StoreIndex],
+        Command::Open,
+        &["enter"],
+        "go to the record; walk the chain of a slot",
+        "record",
+    ),
+    on(
+        &[Screen::StoreChecks],
+        Command::Open,
+        &["enter"],
+        "go to what the finding is about",
+        "record",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::Log),
+        &["c"],
+        "commit log",
+        "commitlog",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::Queues),
+        &["q"],
+        "the queue of the record, or the queue shown last",
+        "queues",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::Index),
+        &["i"],
+        "the index, and what it has for the key of the record",
+        "index",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::Checks),
+        &["K"],
+        "checkpoint, verification, findings",
+        "checkpoint",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::Verify),
+        &["v"],
+        "verify quickly; check every entry of the queue; count the chains of the index file",
+        "verify",
+    ),
+    on(
+        STORE,
+        Command::Store(Order::VerifyFull),
+        &["V"],
+        "verify everything, also while other screens are shown",
+        "full",
+    ),
+    on(
+        &[Screen::StoreChecks],
+        Command::Store(Order::Stop),
+        &["x"],
+        "stop the verification; what was found stays",
+        "stop",
+    ),
+    on(
+        &[Screen::StoreChecks],
+        Command::Store(Order::Severity),
+        &["f"],
+        "all findings, warnings and errors, errors only",
+        "severity",
+    ),
+    on(
+        &[Screen::StoreChecks],
+        Command::Store(Order::Limit),
+        &["b"],
+        "how fast a verification may read",
+        "limit",
+    ),
+    on(
+        &[Screen::StoreChecks],
+        Command::Store(Order::Report),
+        &["e"],
+        "write the report of the verification to a file",
+        "report",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreQueues, Screen::StoreIndex],
+        Command::Store(Order::Name),
+        &["/"],
+        "a topic; on the index a key",
+        "topic/key",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreQueues, Screen::StoreIndex],
+        Command::Store(Order::Goto),
+        &["g"],
+        "go to a physical offset, a queue offset, a slot",
+        "goto",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreQueues],
+        Command::Store(Order::Time),
+        &["t"],
+        "go to a store time",
+        "time",
+    ),
+    on(
+        &[Screen::Store],
+        Command::Store(Order::Hex),
+        &["x"],
+        "the bytes, or the list again",
+        "hex",
+    ),
+    on(
+        &[Screen::Store],
+        Command::Store(Order::Real),
+        &["T"],
+        "the queue that a delayed or half message is meant for",
+        "real topic",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreIndex],
+        Command::Store(Order::Later),
+        &["]"],
+        "next segment or file",
+        "segment/file",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreIndex],
+        Command::Store(Order::Earlier),
+        &["["],
+        "previous segment or file",
+        "",
+    ),
+    on(
+        &[Screen::StoreQueues],
+        Command::Store(Order::NextQueue),
+        &["n"],
+        "next queue of the topic",
+        "next queue",
+    ),
+    on(
+        &[Screen::StoreQueues],
+        Command::Store(Order::PreviousQueue),
+        &["p"],
+        "previous queue of the topic",
+        "previous",
+    ),
+    on(
+        &[Screen::StoreIndex],
+        Command::Store(Order::Hottest),
+        &["H"],
+        "the longest chains, and the keys that cause them",
+        "hottest",
+    ),
+    on(
+        &[Screen::StoreQueues, Screen::StoreIndex],
+        Command::Store(Order::Stop),
+        &["x"],
+        "stop what is being counted",
+        "",
     ),
     on(
         &[Screen::Heartbeats, Screen::Brokers],
@@ -443,21 +638,24 @@ pub const TABLE: &[Binding] = &[
     all(Command::Go(Screen::Topics), &["4"], "screen 4, topics", ""),
     all(Command::Go(Screen::Groups), &["5"], "screen 5, groups", ""),
     all(Command::Go(Screen::Offsets), &["8"], "screen 8, offsets", ""),
+    all(Command::Go(Screen::Store), &["9"], "screen 9, store", ""),
     on(PANES, Command::NextPane, &["tab"], "next pane", "pane"),
-    all(
+    not(
+        TYPES,
         Command::Filter,
         &["/"],
         "filter rows: regular expression, ! inverts, field:value",
         "filter",
     ),
-    all(Command::SortMenu, &["s"], "choose the sort column", "sort"),
+    not(STORE, Command::SortMenu, &["s"], "choose the sort column", "sort"),
     all(
         Command::Palette,
         &[":"],
         "palette: screens, names, set interval, quit",
         "palette",
     ),
-    all(
+    not(
+        &[Screen::StoreQueues],
         Command::Freeze,
         &["p"],
         "hold the display; polling goes on",
@@ -473,7 +671,8 @@ pub const TABLE: &[Binding] = &[
     all(Command::Works, &["!"], "the newest change again", ""),
     all(Command::Down, &["j", "down"], "next row", ""),
     all(Command::Up, &["k", "up"], "previous row", ""),
-    all(Command::First, &["g", "home"], "first row", ""),
+    not(TYPES, Command::First, &["g", "home"], "first row", ""),
+    on(TYPES, Command::First, &["home"], "first row", ""),
     all(Command::Last, &["G", "end"], "last row", ""),
     all(Command::HalfPageDown, &["ctrl-d"], "half a page down", ""),
     all(Command::HalfPageUp, &["ctrl-u"], "half a page up", ""),
@@ -488,13 +687,15 @@ pub const TABLE: &[Binding] = &[
         "close, clear the filter, or one step back; never quits",
         "",
     ),
-    all(
+    not(
+        STORE,
         Command::SortLeft,
         &["shift-left"],
         "sort by the column to the left",
         "",
     ),
-    all(
+    not(
+        STORE,
         Command::SortRight,
         &["shift-right"],
         "sort by the column to the right",
@@ -522,15 +723,16 @@ pub const TABLE: &[Binding] = &[
         "copy the selected row as JSON (OSC 52)",
         "",
     ),
-    all(
+    not(
+        &[Screen::StoreChecks],
         Command::Export,
         &["e"],
         "write the rows to a file: csv, jsonl, json, md",
         "export",
     ),
     all(Command::Zoom, &["z"], "focused pane on the whole screen", ""),
-    all(Command::Previous, &["["], "previous place", ""),
-    all(Command::Next, &["]"], "next place", ""),
+    not(TURNS, Command::Previous, &["["], "previous place", ""),
+    not(TURNS, Command::Next, &["]"], "next place", ""),
     all(
         Command::Suspend,
         &["ctrl-z"],

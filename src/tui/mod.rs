@@ -24,6 +24,7 @@ mod mouse;
 pub mod palette;
 pub mod place;
 pub mod poll;
+pub mod store;
 pub mod table;
 mod terminal;
 mod update;
@@ -32,6 +33,7 @@ pub mod want;
 pub mod work;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -72,6 +74,10 @@ pub struct Options {
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
     pub context: String,
+    /// A store to look into, and the directories of its commit log where that lies elsewhere.
+    pub store: Option<(PathBuf, Option<String>)>,
+    /// Nothing but the store is looked at.
+    pub offline: bool,
     /// Who carries changes out; without one there are none.
     pub operator: Option<Arc<dyn Operator>>,
 }
@@ -98,6 +104,8 @@ impl Default for Options {
             utc: false,
             screen: app::Screen::Overview,
             context: String::new(),
+            store: None,
+            offline: false,
             operator: None,
         }
     }
@@ -131,18 +139,25 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     };
     let interval = settings.interval;
     let mut app = App::new(settings, client.name_servers().to_vec(), options.screen, now_ms());
+    if let Some((root, commit_log)) = options.store {
+        app.store = store::State::new(Some(root), commit_log);
+        app.store.offline = options.offline;
+    }
     let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
-    draw(&mut screen, &mut app)?;
+    let asked = draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
     let asker = Asker::new(client, options.operator.clone(), poller.updates());
     let (told, mut deeds) = mpsc::channel(DEEDS);
-    let hands = Hands {
+    let mut hands = Hands {
         poller,
         asker,
         operator: options.operator.filter(|_| !app.settings.read_only),
         told,
         stops: HashMap::new(),
     };
+    for action in asked {
+        hands.carry_out(action);
+    }
     let outcome = events(&mut screen, &mut app, hands, news, &mut deeds).await;
     settle(&mut app, &mut deeds).await;
     if screen.has_panicked() {
@@ -165,17 +180,18 @@ fn now_ms() -> i64 {
 }
 
 /// Draws when something changed, on what the terminal's size is now.
-fn draw(screen: &mut Screen, app: &mut App) -> anyhow::Result<()> {
+fn draw(screen: &mut Screen, app: &mut App) -> anyhow::Result<Vec<Action>> {
     let size = screen.size()?;
+    let mut actions = Vec::new();
     if size != app.size {
-        app::update(app, now_ms(), Event::Resize(size.0, size.1));
+        actions = app::update(app, now_ms(), Event::Resize(size.0, size.1));
     }
     if std::mem::take(&mut app.dirty) {
         screen
             .draw(|buffer| view::draw(app, buffer))
             .context("cannot draw")?;
     }
-    Ok(())
+    Ok(actions)
 }
 
 async fn events(
@@ -239,7 +255,7 @@ async fn events(
                     Action::Go(left) => return Ok(left),
                     Action::Mouse(ours) => screen.mouse(ours).context("cannot write to the terminal")?,
                     Action::Save(name, text) => {
-                        let notice = match save(&name, &text) {
+                        let notice = match save(&name, &text, store::root(app).map(|(root, _)| root)) {
                             Ok(path) => format!("wrote {path}"),
                             Err(e) => format!("cannot write {name}: {e}"),
                         };
@@ -258,7 +274,9 @@ async fn events(
             }
         }
         if at_once {
-            draw(screen, app)?;
+            for action in draw(screen, app)? {
+                hands.carry_out(action);
+            }
         }
     }
 }
@@ -337,9 +355,15 @@ impl Hands {
     }
 }
 
-/// Writes a new file in the working directory; one that exists is left alone.
-fn save(name: &str, text: &str) -> std::io::Result<String> {
-    let path = std::env::current_dir()?.join(name);
+/// Writes a new file in the working directory, unless that lies in a store; one that exists is left alone.
+fn save(name: &str, text: &str, store: Option<PathBuf>) -> std::io::Result<String> {
+    let dir = std::env::current_dir()?;
+    if let Some(store) = store.and_then(|store| std::fs::canonicalize(store).ok())
+        && std::fs::canonicalize(&dir)?.starts_with(store)
+    {
+        return Err(std::io::Error::other("the working directory lies in the store"));
+    }
+    let path = dir.join(name);
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -24,6 +24,14 @@ pub enum Screen {
     Group,
     /// Committed offsets, and where they would go.
     Offsets,
+    /// Records of a store's commit log.
+    Store,
+    /// Entries of a store's queues.
+    StoreQueues,
+    /// A store's index.
+    StoreIndex,
+    /// A store's checkpoint, and what is wrong with it.
+    StoreChecks,
 }
 
 /// What each screen is called on the command line, in paths and in the tabs, and its key.
@@ -133,6 +141,47 @@ const ENTRIES: &[Entry] = &[
         panes: &[Pane::Positions, Pane::Preview, Pane::Effect],
         first_focus: Pane::Positions,
     },
+    Entry {
+        screen: Screen::Store,
+        name: "store",
+        aliases: &["9"],
+        tab: Some("9 Store"),
+        parent: Screen::Overview,
+        panes: &[Pane::StoreLog, Pane::StoreTree, Pane::StoreHex],
+        first_focus: Pane::StoreLog,
+    },
+    Entry {
+        screen: Screen::StoreQueues,
+        name: "queues",
+        aliases: &[],
+        tab: None,
+        parent: Screen::Store,
+        panes: &[Pane::StoreEntries, Pane::StoreQueueList, Pane::StorePositions],
+        first_focus: Pane::StoreEntries,
+    },
+    Entry {
+        screen: Screen::StoreIndex,
+        name: "index",
+        aliases: &[],
+        tab: None,
+        parent: Screen::Store,
+        panes: &[
+            Pane::StoreFiles,
+            Pane::StoreHeat,
+            Pane::StoreLookup,
+            Pane::StoreLengths,
+        ],
+        first_focus: Pane::StoreFiles,
+    },
+    Entry {
+        screen: Screen::StoreChecks,
+        name: "verify",
+        aliases: &[],
+        tab: None,
+        parent: Screen::Store,
+        panes: &[Pane::StoreFindings, Pane::StoreCheckpoint, Pane::StoreVerify],
+        first_focus: Pane::StoreFindings,
+    },
 ];
 
 impl Screen {
@@ -219,6 +268,19 @@ pub enum Pane {
     Positions,
     Preview,
     Effect,
+    StoreLog,
+    StoreHex,
+    StoreTree,
+    StoreEntries,
+    StoreQueueList,
+    StorePositions,
+    StoreFiles,
+    StoreHeat,
+    StoreLookup,
+    StoreLengths,
+    StoreCheckpoint,
+    StoreVerify,
+    StoreFindings,
 }
 
 /// A screen and what it is about.

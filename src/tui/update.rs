@@ -7,11 +7,14 @@ use super::app::{Action, App, Event, Frozen, Left, Overlay};
 use super::form;
 use super::input::Input;
 use super::keys::{self, Command};
+use super::model::{Told, Update};
 use super::palette::{Choice, palette};
 use super::place::{Place, Screen};
+use super::store;
 use super::table::Filter;
 use super::view::theme::Palette;
 use super::view::{layout, overlay, rows};
+use super::want::{Found, Want};
 use super::work::{self, Stage};
 use crate::client::BrokerAt;
 
@@ -43,7 +46,18 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
         }
         Event::Updates(updates) => {
             for update in updates {
-                app.model.fold(update);
+                match update.told {
+                    Told::Found(Want::Store(question), answer) => {
+                        let answer = answer.map(|found| match found {
+                            Found::Store(answer) => Some(*answer),
+                            _ => None,
+                        });
+                        if let Some(answer) = answer.transpose() {
+                            store::hear(app, &question, answer);
+                        }
+                    }
+                    told => app.model.fold(Update { told, ..update }),
+                }
             }
             settle(app, &mut actions);
             app.dirty |= app.frozen.is_none();
@@ -151,7 +165,9 @@ fn paste(app: &mut App, text: &str) {
         }
         _ => {}
     }
-    if let Some(Overlay::Filter(input) | Overlay::Palette(input, _)) = &mut app.overlay {
+    if let Some(Overlay::Filter(input) | Overlay::Palette(input, _) | Overlay::Store(_, input)) =
+        &mut app.overlay
+    {
         input.insert(text);
     }
     if let Some(Overlay::Palette(_, selected)) = &mut app.overlay {
@@ -204,6 +220,7 @@ fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec
             None => {}
         },
         Overlay::Form(form) => form_key(app, form, key, actions),
+        Overlay::Store(prompt, input) => store::prompt_key(app, prompt, input, key),
         Overlay::Work(id) => work_key(app, id, key, actions),
         Overlay::Leave => match (command, key.code) {
             (Some(Command::Quit), _) | (_, KeyCode::Enter | KeyCode::Char('q')) => actions.push(Action::Quit),
@@ -360,6 +377,9 @@ fn scrolled(line: usize, command: Option<Command>) -> Option<usize> {
 }
 
 pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
+    if store::run(app, command, actions) {
+        return;
+    }
     let page = layout::page(app, app.focus()).max(1);
     match command {
         Command::Down => app.step(true, 1),

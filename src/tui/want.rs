@@ -21,8 +21,17 @@ pub enum Want {
     GroupBrief(String),
     /// What each client of a group says about itself: reaches into the clients, so only when asked for.
     Clients(String),
+    /// Something about the files of a store.
+    Store(super::store::question::Question),
     /// What a command of the CLI shows, word by word; it never changes anything.
     Sheet(Vec<String>),
+}
+
+impl Want {
+    /// True for what needs no server.
+    pub const fn is_local(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
 }
 
 /// A question and how often it is asked while it is on the screen.
@@ -47,6 +56,8 @@ pub enum Found {
     Group(Box<GroupDetail>),
     /// Of [`Want::Clients`].
     Clients(Vec<ClientDetail>),
+    /// Of [`Want::Store`].
+    Store(Box<super::store::answer::Answer>),
     /// Of [`Want::Sheet`].
     Sheet(Box<Sheet>),
 }

@@ -58,6 +58,9 @@ pub fn areas(app: &App) -> Option<Areas> {
             Screen::Groups => vec![(Pane::Groups, body)],
             Screen::Group => group(app, body),
             Screen::Offsets => offsets(app, body),
+            Screen::Store | Screen::StoreQueues | Screen::StoreIndex | Screen::StoreChecks => {
+                crate::tui::store::view::areas(app, body)
+            }
         }
     };
     Some(Areas {

@@ -26,6 +26,7 @@ use super::app::{App, Overlay, Pane, Screen};
 use super::history::{Trend, trend};
 use super::keys;
 use super::model::Total;
+use super::store;
 use super::want::{Found, Want};
 use crate::client::snapshot::Seen;
 use bar::Piece;
@@ -134,6 +135,16 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     ));
     let end = at_right(buffer, area, theme, &right);
 
+    if app.store.offline {
+        let dir = store::root(app).map_or_else(String::new, |(dir, _)| dir.display().to_string());
+        let pieces = [
+            (" rmq ".to_owned(), Role::Plain),
+            (" store ".to_owned(), Role::Badge),
+            (format!(" {dir}   no network"), Role::Plain),
+        ];
+        grid::pieces(buffer, area.x, area.y, end, theme, &pieces);
+        return;
+    }
     let servers = &model.snapshot.name_servers;
     let up = servers.iter().filter(|s| s.is_up()).count();
     let brokers = &model.snapshot.brokers;
@@ -279,7 +290,23 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         | Pane::GroupQueues
         | Pane::GroupClients
         | Pane::Positions
-        | Pane::Preview => {
+        | Pane::Preview
+        | Pane::StoreLog
+        | Pane::StoreHex
+        | Pane::StoreTree
+        | Pane::StoreEntries
+        | Pane::StoreQueueList
+        | Pane::StorePositions
+        | Pane::StoreFiles
+        | Pane::StoreHeat
+        | Pane::StoreLookup
+        | Pane::StoreLengths
+        | Pane::StoreCheckpoint
+        | Pane::StoreVerify
+        | Pane::StoreFindings => {
+            if store::view::draw(app, pane, inside, buffer) {
+                return;
+            }
             let table = app.table(pane);
             if table.rows.is_empty() {
                 let line = empty(app, pane, table.unfiltered);
@@ -357,6 +384,12 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
             let want = Want::Group(app.place.group().unwrap_or_default().to_owned());
             unanswered(app.found(&want), "none")
         }
+        Pane::StoreLog
+        | Pane::StoreEntries
+        | Pane::StoreQueueList
+        | Pane::StorePositions
+        | Pane::StoreFiles
+        | Pane::StoreFindings => store::view::empty(app, pane),
         _ => "nothing".to_owned(),
     }
 }
@@ -414,6 +447,19 @@ fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Positions => plain(counted("Groups and topics")),
         Pane::Preview => plain(offsets::preview_title(app)),
         Pane::Effect => plain("Effect".to_owned()),
+        Pane::StoreLog
+        | Pane::StoreHex
+        | Pane::StoreTree
+        | Pane::StoreEntries
+        | Pane::StoreQueueList
+        | Pane::StorePositions
+        | Pane::StoreFiles
+        | Pane::StoreHeat
+        | Pane::StoreLookup
+        | Pane::StoreLengths
+        | Pane::StoreCheckpoint
+        | Pane::StoreVerify
+        | Pane::StoreFindings => store::view::title(app, pane),
     }
 }
 
@@ -424,7 +470,16 @@ fn path(app: &App, area: Rect, buffer: &mut Buffer) {
         overlay::typed(app, buffer, line, "/", input);
         return;
     }
+    if let Some(Overlay::Store(prompt, input)) = &app.overlay {
+        let line = Rect::new(area.x + 1, area.y, area.width.saturating_sub(1), 1);
+        overlay::typed(app, buffer, line, prompt.label(app.place.screen), input);
+        return;
+    }
     let mut left = vec![(format!(" {}", app.place.path()), Role::Focus)];
+    let here = store::is_here(app).then(|| store::view::path(app));
+    if let Some((more, _)) = here.as_ref().filter(|(more, _)| !more.is_empty()) {
+        left.push((format!(" > {more}"), Role::Focus));
+    }
     let pane = app.focus();
     if let Some(sort) = app.pane(pane).sort {
         let sign = if sort.descending { "▼" } else { "▲" };
@@ -439,7 +494,7 @@ fn path(app: &App, area: Rect, buffer: &mut Buffer) {
     let after = grid::pieces(buffer, area.x, area.y, area.right(), theme, &left);
     let right = match &app.notice {
         Some((_, notice)) => vec![(format!(" {notice} "), Role::Warn)],
-        None => freshness(app),
+        None => here.map_or_else(|| freshness(app), |(_, note)| note),
     };
     let room = Rect::new(after + 1, area.y, area.right().saturating_sub(after + 1), 1);
     at_right(buffer, room, theme, &right);
@@ -476,6 +531,7 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = app.theme();
     if let Some(overlay) = &app.overlay {
         let text = match overlay {
+            Overlay::Store(..) => " text input   enter go   tab completes a topic   esc cancel",
             Overlay::Filter(_) => " text input   enter keep   esc clear",
             Overlay::Palette(..) => " text input   ↑↓ choose   enter do   esc close",
             Overlay::Sort(_) => " j/k choose   enter sort   esc close",
@@ -510,6 +566,7 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
     groups.extend(
         keys::on_screen(app.place.screen, app.settings.read_only)
             .filter(|b| !b.footer.is_empty())
+            .filter(|b| app.place.screen != Screen::Store || !b.command.is_view())
             .map(|b| {
                 [
                     (b.keys[0].to_owned(), Role::Label),

@@ -13,7 +13,7 @@ use crate::tui::{keys, palette};
 /// Draws the overlay, if there is one.
 pub fn draw(app: &App, buffer: &mut Buffer) {
     match &app.overlay {
-        None | Some(Overlay::Filter(_)) => {}
+        None | Some(Overlay::Filter(_) | Overlay::Store(..)) => {}
         Some(Overlay::Form(form)) => dialog::form(app, form, buffer),
         Some(Overlay::Work(id)) => dialog::work(app, *id, buffer),
         Some(Overlay::Sheet(words, line)) => dialog::sheet(app, words, *line, buffer),

@@ -48,6 +48,19 @@ pub fn of(app: &App, pane: Pane) -> Table {
         | Pane::Scaling
         | Pane::GroupChart
         | Pane::Effect => Table::default(),
+        Pane::StoreLog
+        | Pane::StoreHex
+        | Pane::StoreTree
+        | Pane::StoreEntries
+        | Pane::StoreQueueList
+        | Pane::StorePositions
+        | Pane::StoreFiles
+        | Pane::StoreHeat
+        | Pane::StoreLookup
+        | Pane::StoreLengths
+        | Pane::StoreCheckpoint
+        | Pane::StoreVerify
+        | Pane::StoreFindings => crate::tui::store::rows::of(app, pane),
     }
 }
 

@@ -10,3 +10,4 @@ mod program;
 mod screens;
 mod servers;
 mod state;
+mod store;

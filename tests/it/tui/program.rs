@@ -21,6 +21,16 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn start(name_server: &str, more: &[&str]) -> Self {
+        let interval: &[&str] = if more.contains(&"--interval") {
+            &[]
+        } else {
+            &["--interval", "500ms"]
+        };
+        Self::of(&[&["-n", name_server], interval, more].concat())
+    }
+
+    /// `rmq tui` with these words behind it.
+    pub(super) fn of(words: &[&str]) -> Self {
         let size = PtySize {
             rows: 30,
             cols: 100,
@@ -32,11 +42,8 @@ impl Program {
         // Another build is measured by the same tests.
         let binary = std::env::var_os("RMQ_TUI_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_rmq").into());
         let mut command = CommandBuilder::new(binary);
-        command.args(["tui", "-n", name_server, "--utc"]);
-        if !more.contains(&"--interval") {
-            command.args(["--interval", "500ms"]);
-        }
-        command.args(more);
+        command.args(["tui", "--utc"]);
+        command.args(words);
         command.env("TERM", "xterm-256color");
         // Nobody's configuration.
         let home = tempfile::tempdir().expect("a directory");

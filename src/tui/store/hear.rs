@@ -1,0 +1,257 @@
+//! What answers do to the state. Pure.
+
+use super::answer::Answer;
+use super::question::{Question, What};
+use super::{Heard, Lookup, entry_id, log_id};
+use crate::tui::app::App;
+use crate::tui::place::Pane;
+
+/// Rows shown above the one that was gone to.
+const LEAD: usize = 4;
+/// Surveys and checks of queues that are remembered.
+const KEPT: usize = 64;
+
+fn put<T>(heard: &mut Heard<T>, value: T) {
+    *heard = Heard {
+        value: Some(value),
+        error: None,
+    };
+}
+
+/// Takes an answer in.
+pub fn hear(app: &mut App, question: &Question, answer: Result<Answer, String>) {
+    if super::root(app) != Some((question.root.clone(), question.commit_log.clone())) {
+        return;
+    }
+    app.store.version += 1;
+    match answer {
+        Err(why) => failed(app, &question.what, why),
+        Ok(answer) => told(app, &question.what, answer),
+    }
+}
+
+fn failed(app: &mut App, what: &What, why: String) {
+    let state = &mut app.store;
+    let why = Some(why);
+    match what {
+        What::Glance => state.glance.error = why,
+        What::Log { at, .. } => {
+            if state.log.goal == Some(*at) {
+                state.log.goal = None;
+                state.log.at = *at;
+            }
+            state.log.error = why;
+        }
+        What::Record(_) => {
+            state.record = Heard {
+                value: None,
+                error: why,
+            };
+        }
+        What::Topics => state.topics.error = why,
+        What::Topic(_) => state.queues.error = why,
+        What::Queue { at, .. } => {
+            if state.entries.goal == Some(*at) {
+                state.entries.goal = None;
+                state.entries.at = *at;
+            }
+            state.entries.error = why;
+        }
+        What::Index => state.index.error = why,
+        What::Slot { .. } => {
+            state.chain = Heard {
+                value: None,
+                error: why,
+            };
+        }
+        What::Key { .. } => {
+            state.key = Heard {
+                value: None,
+                error: why,
+            };
+        }
+        What::Checks => state.checks.error = why,
+        What::Verify { .. } => state.verify.error = why,
+        What::CheckQueue { .. } | What::Survey { .. } => {
+            if let Some(why) = why {
+                app.say(why);
+            }
+        }
+    }
+    app.store.running.retain(|other| other != what);
+}
+
+fn told(app: &mut App, what: &What, answer: Answer) {
+    let state = &mut app.store;
+    match (what, answer) {
+        (What::Glance, Answer::Glance(glance)) => put(&mut state.glance, glance),
+        (What::Log { at, topic }, Answer::Log(page)) if *topic == state.topic => {
+            let is_goal = state.log.goal == Some(*at);
+            let ids: Vec<String> = page.rows.iter().map(log_id).collect();
+            let focus = page.rows.iter().position(|row| Some(row.at) == page.focus);
+            let must = is_goal || *at == state.log.at;
+            if settle(app, Pane::StoreLog, &ids, focus.filter(|_| is_goal), must) {
+                let log = &mut app.store.log;
+                if is_goal {
+                    log.goal = None;
+                }
+                (log.at, log.page, log.error, log.is_known) = (*at, page, None, true);
+            }
+        }
+        (What::Record(at), Answer::Record(record)) => {
+            let is_other = state.record.value.as_ref().is_none_or(|old| old.at != *at);
+            let field = state.spot.field;
+            put(&mut state.record, *record);
+            if is_other {
+                // The same field of the next record, so that a column of values can be read.
+                state.spot = state.spot_on(field);
+            }
+        }
+        (What::Topics, Answer::Topics(topics)) => {
+            if state.queue.is_none() {
+                let own = topics.iter().find(|topic| !is_built_in(topic));
+                state.queue = own.or(topics.first()).map(|topic| (topic.clone(), 0));
+            }
+            put(&mut state.topics, topics);
+        }
+        (What::Topic(topic), Answer::Topic(queues)) => {
+            if let Some((of, queue)) = &mut state.queue
+                && *of == *topic
+            {
+                // A topic may have queues without the one that was guessed.
+                let has = |n: i32| queues.queues.iter().any(|line| line.queue == n);
+                if !has(*queue)
+                    && let Some(first) = queues.queues.first()
+                {
+                    *queue = first.queue;
+                    state.entries.anew(super::At::Newest);
+                }
+                put(&mut state.queues, queues);
+            }
+        }
+        (What::Queue { topic, queue, at }, Answer::Queue(page)) => {
+            if state.queue.as_ref() != Some(&(topic.clone(), *queue)) {
+                return;
+            }
+            let is_goal = state.entries.goal == Some(*at);
+            let ids: Vec<String> = page.page.rows.iter().map(entry_id).collect();
+            let wanted = page.page.focus.map(|index| index.to_string());
+            let focus = wanted.and_then(|id| ids.iter().position(|other| *other == id));
+            let must = is_goal || *at == state.entries.at;
+            if settle(app, Pane::StoreEntries, &ids, focus.filter(|_| is_goal), must) {
+                let entries = &mut app.store.entries;
+                if is_goal {
+                    entries.goal = None;
+                }
+                (entries.at, entries.page, entries.error, entries.is_known) = (*at, page, None, true);
+            }
+        }
+        (What::CheckQueue { topic, queue, .. }, Answer::CheckQueue(sums)) => {
+            let over = sums.over;
+            if state.sums.len() >= KEPT {
+                state.sums.pop_first();
+            }
+            state.sums.insert((topic.clone(), *queue), sums);
+            finish(app, what, over);
+        }
+        (What::Index, Answer::Index(files)) => put(&mut state.index, files),
+        (What::Survey { file, .. }, Answer::Survey(seen)) => {
+            let over = seen.survey.is_some();
+            if state.surveys.len() >= KEPT {
+                state.surveys.pop_first();
+            }
+            state.surveys.insert(file.clone(), *seen);
+            finish(app, what, over);
+        }
+        (What::Slot { file, slot }, Answer::Slot(chain)) => {
+            let wanted = Lookup::Slot {
+                file: file.clone(),
+                slot: *slot,
+            };
+            if state.lookup == wanted {
+                put(&mut state.chain, chain);
+            }
+        }
+        (What::Key { topic, key }, Answer::Key(found)) => {
+            let wanted = Lookup::Key {
+                topic: topic.clone(),
+                key: key.clone(),
+            };
+            if state.lookup != wanted {
+                return;
+            }
+            // The file that has it comes to the front.
+            let file = found.chains.iter().find(|chain| chain.walk.sums.1 > 0);
+            let file = file.map(|chain| chain.file.clone());
+            put(&mut state.key, found);
+            if let Some(file) = file {
+                select(app, Pane::StoreFiles, file);
+            }
+        }
+        (What::Checks, Answer::Checks(checks)) => put(&mut state.checks, *checks),
+        (What::Verify { .. }, Answer::Verify(seen)) => {
+            let over = seen.ended.is_some();
+            // What a pass that was stopped still tells is no news.
+            if state.running.contains(what) {
+                put(&mut state.verify, *seen);
+            }
+            finish(app, what, over);
+        }
+        _ => {}
+    }
+}
+
+fn finish(app: &mut App, what: &What, over: bool) {
+    if over {
+        app.store.running.retain(|other| other != what);
+    }
+}
+
+/// Topics that no user made.
+fn is_built_in(topic: &str) -> bool {
+    crate::client::admin::group::is_system(topic)
+        || topic.starts_with('%')
+        || topic.starts_with("RMQ_SYS_")
+        || topic.starts_with("rmq_sys_")
+        || [
+            "SCHEDULE_TOPIC_XXXX",
+            "TBW102",
+            "SELF_TEST_TOPIC",
+            "BenchmarkTest",
+            "OFFSET_MOVED_EVENT",
+        ]
+        .contains(&topic)
+}
+
+/// Selects a row of a pane by its identity.
+pub(super) fn select(app: &mut App, pane: Pane, id: String) {
+    app.panes.entry(pane).or_default().selected = Some(id);
+}
+
+/// Brings the selection over to a new page: to `focus`, or to where it was, which stays in the same line. A page that
+/// has nothing to do with what is selected is refused, unless it `must` be shown.
+fn settle(app: &mut App, pane: Pane, ids: &[String], focus: Option<usize>, must: bool) -> bool {
+    let state = app.panes.entry(pane).or_default();
+    let here = state
+        .selected
+        .as_ref()
+        .and_then(|id| ids.iter().position(|other| other == id));
+    let Some(index) = focus.or(here) else {
+        if !must && state.selected.is_some() {
+            return false;
+        }
+        // What was selected is gone: its neighbour.
+        let index = state.index.min(ids.len().saturating_sub(1));
+        state.selected = ids.get(index).cloned();
+        state.index = index;
+        return true;
+    };
+    // A row that was shown stays in its line.
+    state.offset = match here {
+        Some(now) if now == index => (state.offset + index).saturating_sub(state.index),
+        _ => index.saturating_sub(LEAD),
+    };
+    state.index = index;
+    state.selected = ids.get(index).cloned();
+    true
+}

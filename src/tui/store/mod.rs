@@ -1,0 +1,392 @@
+//! Screen 9: a store from the inside. Questions and answers are plain data; [`ask`] reads the files, everything else
+//! here is pure. Nothing is written, no lock is taken.
+
+pub mod answer;
+pub mod ask;
+mod hear;
+mod orders;
+mod prompt;
+pub mod question;
+pub mod rows;
+pub mod view;
+mod wants;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use hear::hear;
+pub use orders::{Order, run};
+pub use prompt::{Prompt, key as prompt_key};
+pub use wants::wants;
+
+use crate::tui::app::App;
+use crate::tui::place::{Pane, Screen};
+use answer::{
+    Chain, Checks, Glance, IndexRow, KeyFound, LogRow, Page, QueuePage, QueueRow, RecordView, Surveyed,
+    TopicQueues, Verifying,
+};
+use question::{At, What};
+
+use crate::inspect::QueueSums;
+
+/// Screens of the store.
+pub const SCREENS: &[Screen] = &[
+    Screen::Store,
+    Screen::StoreQueues,
+    Screen::StoreIndex,
+    Screen::StoreChecks,
+];
+
+/// Jumps that `esc` goes back along.
+const MOST_LEAPS: usize = 3;
+
+/// What was heard of a question: the value, and why the last try failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard<T> {
+    /// The newest value.
+    pub value: Option<T>,
+    /// Why it could not be had.
+    pub error: Option<String>,
+}
+
+impl<T> Default for Heard<T> {
+    fn default() -> Self {
+        Self {
+            value: None,
+            error: None,
+        }
+    }
+}
+
+/// A list of which a page is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed<T> {
+    /// Where to go; `None` when there.
+    pub goal: Option<At>,
+    /// What the page was asked with.
+    pub at: At,
+    /// The page.
+    pub page: T,
+    /// Why the last page could not be had.
+    pub error: Option<String>,
+    /// A page has come.
+    pub is_known: bool,
+}
+
+impl<T: Default> Default for Listed<T> {
+    fn default() -> Self {
+        Self {
+            goal: Some(At::Newest),
+            at: At::Newest,
+            page: T::default(),
+            error: None,
+            is_known: false,
+        }
+    }
+}
+
+impl<T: Default> Listed<T> {
+    /// Forgets the page and goes elsewhere.
+    fn anew(&mut self, goal: At) {
+        *self = Self {
+            goal: Some(goal),
+            ..Self::default()
+        };
+    }
+}
+
+/// The field and byte under the cursor of a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// Number of the field.
+    pub field: usize,
+    /// Position of the byte.
+    pub byte: usize,
+}
+
+/// What the lookup pane is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lookup {
+    /// Nothing yet.
+    Nothing,
+    /// A key.
+    Key {
+        /// The topic; without one all topics are tried.
+        topic: Option<String>,
+        /// The key.
+        key: String,
+    },
+    /// A slot of a file.
+    Slot {
+        /// Name of the file.
+        file: String,
+        /// The slot.
+        slot: u32,
+    },
+    /// The longest chains of the file.
+    Hottest,
+}
+
+/// A place that was left for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Leap {
+    Log(u64),
+    Queue(String, i32, i64),
+    Index,
+    Checks,
+}
+
+/// State of the store screens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// The directory that was named at the start.
+    pub root: Option<PathBuf>,
+    /// Directories of a commit log elsewhere, separated by commas.
+    pub commit_log: Option<String>,
+    /// Nothing but the store is looked at.
+    pub offline: bool,
+    /// The store at first sight.
+    pub glance: Heard<Glance>,
+    /// Its topics.
+    pub topics: Heard<Vec<String>>,
+    /// Records of the log.
+    pub log: Listed<Page<LogRow>>,
+    /// The topic whose records are listed.
+    pub topic: Option<String>,
+    /// The selected record.
+    pub record: Heard<RecordView>,
+    /// The cursor in it.
+    pub spot: Spot,
+    /// The queue that is shown.
+    pub queue: Option<(String, i32)>,
+    /// Its entries.
+    pub entries: Listed<QueuePage>,
+    /// The queues of its topic.
+    pub queues: Heard<TopicQueues>,
+    /// Checks of queues.
+    pub sums: BTreeMap<(String, i32), QueueSums>,
+    /// Files of the index.
+    pub index: Heard<Vec<IndexRow>>,
+    /// Surveys by file.
+    pub surveys: BTreeMap<String, Surveyed>,
+    /// The cell of the heat map under the cursor, in thousandths of the slots.
+    pub cell: usize,
+    /// What the lookup pane is about.
+    pub lookup: Lookup,
+    /// What was found of a key.
+    pub key: Heard<KeyFound>,
+    /// The chain of a slot.
+    pub chain: Heard<Chain>,
+    /// Checkpoint and tables.
+    pub checks: Heard<Checks>,
+    /// The newest verification.
+    pub verify: Heard<Verifying>,
+    /// Findings below this severity are left out: 0 for none.
+    pub least_severity: u8,
+    /// Most megabytes that a verification reads in a second.
+    pub limit: Option<u64>,
+    /// Passes that run.
+    pub running: Vec<What>,
+    next_run: u32,
+    leaps: Vec<Leap>,
+    version: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new(None, None)
+    }
+}
+
+impl State {
+    /// A state about a directory, or about none yet.
+    pub fn new(root: Option<PathBuf>, commit_log: Option<String>) -> Self {
+        Self {
+            root,
+            commit_log,
+            offline: false,
+            glance: Heard::default(),
+            topics: Heard::default(),
+            log: Listed::default(),
+            topic: None,
+            record: Heard::default(),
+            spot: Spot::default(),
+            queue: None,
+            entries: Listed::default(),
+            queues: Heard::default(),
+            sums: BTreeMap::new(),
+            index: Heard::default(),
+            surveys: BTreeMap::new(),
+            cell: 0,
+            lookup: Lookup::Nothing,
+            key: Heard::default(),
+            chain: Heard::default(),
+            checks: Heard::default(),
+            verify: Heard::default(),
+            least_severity: 0,
+            limit: Some(DEFAULT_LIMIT),
+            running: Vec::new(),
+            next_run: 1,
+            leaps: Vec::new(),
+            version: 0,
+        }
+    }
+
+    /// Another number whenever something that rows are made of may have changed.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// True while a broker runs on the store.
+    pub fn is_live(&self) -> bool {
+        self.glance
+            .value
+            .as_ref()
+            .is_some_and(|glance| glance.holder.is_some())
+    }
+
+    /// True while a pass of this kind runs.
+    pub fn runs(&self, is_it: impl Fn(&What) -> bool) -> bool {
+        self.running.iter().any(is_it)
+    }
+
+    /// Starts a pass, instead of one of the same kind.
+    fn start(&mut self, make: impl Fn(u32) -> What) {
+        let what = make(self.next_run);
+        self.next_run += 1;
+        let kind = std::mem::discriminant(&what);
+        self.running.retain(|other| std::mem::discriminant(other) != kind);
+        self.running.push(what);
+    }
+
+    /// Remembers a place that is left.
+    fn leap(&mut self, from: Leap) {
+        if self.leaps.last() != Some(&from) {
+            self.leaps.push(from);
+        }
+        if self.leaps.len() > MOST_LEAPS {
+            self.leaps.remove(0);
+        }
+    }
+
+    /// The field and byte that a position of the record stands for.
+    fn spot_at(&self, byte: usize) -> Spot {
+        let Some(record) = &self.record.value else {
+            return Spot::default();
+        };
+        let byte = byte.min(record.bytes.len().saturating_sub(1));
+        let field = record
+            .fields
+            .iter()
+            .position(|field| (field.at..field.at + field.len).contains(&byte));
+        Spot {
+            field: field.unwrap_or(0),
+            byte,
+        }
+    }
+
+    fn spot_on(&self, field: usize) -> Spot {
+        let fields = self
+            .record
+            .value
+            .as_ref()
+            .map_or(&[][..], |record| record.fields.as_slice());
+        let field = field.min(fields.len().saturating_sub(1));
+        Spot {
+            field,
+            byte: fields.get(field).map_or(0, |field| field.at),
+        }
+    }
+}
+
+/// Megabytes a second that a verification reads at most, unless that is changed.
+const DEFAULT_LIMIT: u64 = 600;
+/// The limits that can be chosen.
+const LIMITS: [Option<u64>; 4] = [Some(100), Some(300), Some(600), None];
+
+/// True on the screens of the store.
+pub fn is_here(app: &App) -> bool {
+    SCREENS.contains(&app.place.screen)
+}
+
+/// The directory that is looked at: the one that was named, or that of a broker.
+pub fn root(app: &App) -> Option<(PathBuf, Option<String>)> {
+    if let Some(root) = &app.store.root {
+        return Some((root.clone(), app.store.commit_log.clone()));
+    }
+    let brokers = &app.shown().snapshot.brokers;
+    let chosen = brokers
+        .iter()
+        .find(|broker| app.place.broker() == Some(&broker.broker));
+    let config = |broker: &crate::client::snapshot::BrokerState| {
+        let entries = &broker.config.get()?.entries;
+        let root = entries.get("storePathRootDir").filter(|root| !root.is_empty())?;
+        let commit_log = entries.get("storePathCommitLog").filter(|dir| !dir.is_empty());
+        Some((PathBuf::from(root), commit_log.cloned()))
+    };
+    chosen
+        .and_then(config)
+        .or_else(|| brokers.iter().find_map(config))
+}
+
+/// Identity of a row of the log.
+pub fn log_id(row: &LogRow) -> String {
+    match row.kind {
+        answer::Kind::Tail => "tail".to_owned(),
+        _ => row.at.to_string(),
+    }
+}
+
+/// Identity of a row of a queue.
+pub fn entry_id(row: &QueueRow) -> String {
+    match row.record {
+        None if !row.note.is_empty() => format!("{}!", row.index),
+        _ => row.index.to_string(),
+    }
+}
+
+/// Position of the selected row among ids; the neighbour when it is gone.
+fn position(app: &App, pane: Pane, mut ids: impl ExactSizeIterator<Item = String>) -> Option<usize> {
+    let last = ids.len().checked_sub(1)?;
+    let state = app.pane(pane);
+    let found = state
+        .selected
+        .as_ref()
+        .and_then(|id| ids.position(|other| other == *id));
+    Some(found.unwrap_or(state.index.min(last)))
+}
+
+/// Position of the selected row of the log in its page.
+pub fn log_position(app: &App) -> Option<usize> {
+    position(app, Pane::StoreLog, app.store.log.page.rows.iter().map(log_id))
+}
+
+/// The selected row of the log.
+pub fn log_row(app: &App) -> Option<&LogRow> {
+    app.store.log.page.rows.get(log_position(app)?)
+}
+
+/// Position of the selected entry in its page.
+pub fn entry_position(app: &App) -> Option<usize> {
+    position(
+        app,
+        Pane::StoreEntries,
+        app.store.entries.page.page.rows.iter().map(entry_id),
+    )
+}
+
+/// The selected entry.
+pub fn entry_row(app: &App) -> Option<&QueueRow> {
+    app.store.entries.page.page.rows.get(entry_position(app)?)
+}
+
+/// The selected index file: the newest at first.
+pub fn index_file(app: &App) -> Option<&IndexRow> {
+    let files = app.store.index.value.as_deref()?;
+    let state = app.pane(Pane::StoreFiles);
+    let found = state
+        .selected
+        .as_ref()
+        .and_then(|id| files.iter().find(|file| file.name == *id));
+    found.or(files.last())
+}

@@ -1,0 +1,422 @@
+//! Drawing of the store screens. Pure.
+
+mod checks;
+mod index;
+mod record;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+pub use index::{FINE, chain, heat_cell, heat_cells, heat_count, heat_shape};
+pub use record::hex_width;
+
+use super::{index_file, root};
+use crate::tui::app::App;
+use crate::tui::keys;
+use crate::tui::place::{Pane, Screen};
+use crate::tui::table::Table;
+use crate::tui::view::bar::Piece;
+use crate::tui::view::theme::Role;
+use crate::tui::view::{grid, layout, text};
+
+/// A number with separators: `31,356,766,276`.
+pub fn digits(n: impl Into<i128>) -> String {
+    let n: i128 = n.into();
+    let bare = n.unsigned_abs().to_string();
+    let mut out = String::with_capacity(bare.len() + bare.len() / 3 + 1);
+    if n < 0 {
+        out.push('-');
+    }
+    for (i, c) in bare.chars().enumerate() {
+        if i > 0 && (bare.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn zoned(app: &App, at_ms: i64, format: &str) -> String {
+    let Ok(time) = jiff::Timestamp::from_millisecond(at_ms) else {
+        return at_ms.to_string();
+    };
+    time.to_zoned_datetime(app.settings.zone.clone())
+        .strftime(format)
+        .to_string()
+}
+
+/// `11-29 12:04:30.111`
+pub fn moment(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%m-%d %H:%M:%S%.3f")
+}
+
+/// `2026-11-29`
+pub fn day(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%Y-%m-%d")
+}
+
+/// `20261129-120431`
+pub fn stamp(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%Y%m%d-%H%M%S")
+}
+
+pub(super) fn plain(text: impl Into<String>) -> Piece {
+    (text.into(), Role::Plain)
+}
+
+pub(super) fn label(text: impl Into<String>) -> Piece {
+    (text.into(), Role::Label)
+}
+
+/// Writes lines into an area, a blank column at each side.
+pub(super) fn lines(app: &App, area: Rect, buffer: &mut Buffer, lines: &[Vec<Piece>]) {
+    let inside = Rect::new(area.x + 1, area.y, area.width.saturating_sub(2), area.height);
+    for (line, y) in lines.iter().zip(inside.top()..inside.bottom()) {
+        grid::pieces(buffer, inside.x, y, inside.right(), app.theme(), line);
+    }
+}
+
+/// Where the panes of a store screen are.
+pub fn areas(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
+    let roomy = body.width >= 96 && body.height >= 20;
+    if !roomy {
+        return vec![(app.focus(), body)];
+    }
+    let wide = body.width >= layout::WIDE;
+    let above = |area: Rect, height: u16| split(area, height.min(area.height), true);
+    let left = |area: Rect, width: u16| split(area, width.min(area.width), false);
+    match app.place.screen {
+        Screen::Store if wide => {
+            let (list, detail) = left(body, body.width - 92);
+            let (tree, hex) = above(detail, (detail.height * 3 / 5).min(30));
+            vec![
+                (Pane::StoreLog, list),
+                (Pane::StoreTree, tree),
+                (Pane::StoreHex, hex),
+            ]
+        }
+        Screen::Store => {
+            let (list, detail) = above(body, (body.height * 2 / 5).max(8));
+            let (hex, tree) = left(detail, body.width * 3 / 5);
+            vec![
+                (Pane::StoreLog, list),
+                (Pane::StoreHex, hex),
+                (Pane::StoreTree, tree),
+            ]
+        }
+        Screen::StoreQueues => {
+            let queues = app.store.queues.value.as_ref();
+            let rows = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).saturating_add(3);
+            let lines = rows(queues.map_or(1, |queues| queues.queues.len()));
+            let groups = rows(queues.map_or(1, |queues| queues.positions.len().max(1)));
+            let third = body.height / 3;
+            let (upper, lower) = above(body, body.height - groups.clamp(4, third.max(5)));
+            let (entries, list) = above(upper, upper.height - lines.clamp(4, third.max(6)));
+            vec![
+                (Pane::StoreEntries, entries),
+                (Pane::StoreQueueList, list),
+                (Pane::StorePositions, lower),
+            ]
+        }
+        Screen::StoreIndex => {
+            let files = app.store.index.value.as_ref().map_or(1, Vec::len);
+            let files = u16::try_from(files).unwrap_or(u16::MAX).saturating_add(3);
+            let (files, rest) = above(body, files.clamp(4, (body.height / 3).max(5)));
+            let (middle, lengths) = above(rest, rest.height.saturating_sub(3));
+            let (heat, lookup) = left(middle, body.width / 2);
+            vec![
+                (Pane::StoreFiles, files),
+                (Pane::StoreHeat, heat),
+                (Pane::StoreLookup, lookup),
+                (Pane::StoreLengths, lengths),
+            ]
+        }
+        _ => {
+            let (upper, findings) = above(body, (body.height / 2).min(12));
+            let (checkpoint, verify) = left(upper, body.width / 2);
+            vec![
+                (Pane::StoreCheckpoint, checkpoint),
+                (Pane::StoreVerify, verify),
+                (Pane::StoreFindings, findings),
+            ]
+        }
+    }
+}
+
+fn split(area: Rect, first: u16, down: bool) -> (Rect, Rect) {
+    if down {
+        (
+            Rect {
+                height: first,
+                ..area
+            },
+            Rect {
+                y: area.y + first,
+                height: area.height - first,
+                ..area
+            },
+        )
+    } else {
+        (
+            Rect { width: first, ..area },
+            Rect {
+                x: area.x + first,
+                width: area.width - first,
+                ..area
+            },
+        )
+    }
+}
+
+/// Draws a pane that is no plain table; false for the others.
+pub fn draw(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) -> bool {
+    match pane {
+        Pane::StoreHex => record::hex(app, area, buffer),
+        Pane::StoreTree => record::tree(app, area, buffer),
+        Pane::StoreHeat => index::heat(app, area, buffer),
+        Pane::StoreLookup => index::lookup(app, area, buffer),
+        Pane::StoreLengths => index::lengths(app, area, buffer),
+        Pane::StoreCheckpoint => checks::checkpoint(app, area, buffer),
+        Pane::StoreVerify => checks::verify(app, area, buffer),
+        _ => return false,
+    }
+    true
+}
+
+/// Draws a table with the selection that the pane has.
+pub(super) fn table(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer, rows: &Table) {
+    let selected = app.selected(pane, rows);
+    let page = usize::from(area.height.saturating_sub(1));
+    let state = app.pane(pane);
+    let view = grid::View {
+        offset: layout::scroll(state.offset, selected.unwrap_or(0), page, rows.rows.len()),
+        selected,
+        column: state.column,
+        focused: app.focus() == pane,
+    };
+    grid::table(buffer, area, app.theme(), rows, view);
+}
+
+/// Who holds the store, in the title.
+fn holder(app: &App) -> Piece {
+    match app.store.glance.value.as_ref().map(|glance| glance.holder) {
+        Some(Some(0)) => ("READ-ONLY, a broker runs".to_owned(), Role::Warn),
+        Some(Some(pid)) => (format!("READ-ONLY, lock held: pid {pid}"), Role::Warn),
+        Some(None) => ("READ-ONLY, no broker runs".to_owned(), Role::Ok),
+        None => ("?".to_owned(), Role::Plain),
+    }
+}
+
+/// The title of a pane.
+pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
+    let state = &app.store;
+    match pane {
+        Pane::StoreLog => {
+            let mut title = vec![plain("CommitLog  ")];
+            if let Some((root, commit_log)) = root(app) {
+                let dir = commit_log.unwrap_or_else(|| root.join("commitlog").display().to_string());
+                title.push(plain(format!("{dir}  ")));
+            }
+            if let Some(glance) = &state.glance.value {
+                let n = glance.segments;
+                let size = text::bytes(glance.segment_size);
+                title.push(plain(format!(
+                    "{n} segment{} × {size}  ",
+                    if n == 1 { "" } else { "s" }
+                )));
+            }
+            if let Some(topic) = &state.topic {
+                title.push((format!("only {topic}  "), Role::Warn));
+            }
+            title.push(holder(app));
+            if let Some(glance) = &state.glance.value {
+                let (start, end) = (digits(glance.start), digits(glance.end));
+                title.push(plain(format!("  {start} to {end}")));
+            }
+            title
+        }
+        Pane::StoreHex | Pane::StoreTree => record::title(app, pane),
+        Pane::StoreEntries => {
+            let Some((topic, queue)) = &state.queue else {
+                return vec![plain("ConsumeQueue")];
+            };
+            let page = &state.entries.page;
+            let mut title = vec![plain(format!("ConsumeQueue  {topic} / {queue}"))];
+            if state.entries.is_known {
+                title.push(plain(format!(
+                    "   {} file{} × {} entries × {} B   min {}  max {}",
+                    page.files,
+                    if page.files == 1 { "" } else { "s" },
+                    digits(page.per_file),
+                    page.entry_len,
+                    digits(page.offsets.0),
+                    digits(page.offsets.1)
+                )));
+            }
+            title
+        }
+        Pane::StoreQueueList => {
+            let topic = state.queue.as_ref().map_or("?", |(topic, _)| topic.as_str());
+            let read = state.queues.value.as_ref().and_then(|queues| queues.read_queues);
+            let read = read.map_or_else(|| "?".to_owned(), |read| read.to_string());
+            vec![plain(format!("Queues of {topic}  (consumers read {read})"))]
+        }
+        Pane::StorePositions => {
+            let queue = state
+                .queue
+                .as_ref()
+                .map_or_else(String::new, |(_, queue)| format!(" in queue {queue}"));
+            vec![plain(format!(
+                "Committed offsets{queue}  (config/consumerOffset.json)"
+            ))]
+        }
+        Pane::StoreFiles => {
+            let shape = index_file(app).map(|file| (file.slots.1, file.items.1));
+            let shape = match shape {
+                Some((Some(slots), Some(items))) => {
+                    format!("  {} slots × {} entries", digits(slots), digits(items + 1))
+                }
+                _ => String::new(),
+            };
+            vec![plain(format!("IndexFile  store/index{shape}"))]
+        }
+        Pane::StoreHeat | Pane::StoreLookup | Pane::StoreLengths => index::title(app, pane),
+        _ => checks::title(app, pane),
+    }
+}
+
+/// Why a table has no rows.
+pub fn empty(app: &App, pane: Pane) -> String {
+    let state = &app.store;
+    let Some((root, _)) = root(app) else {
+        return "no store: start with rmq tui --store DIR, or beside a broker of this machine".to_owned();
+    };
+    if let Some(why) = &state.glance.error {
+        let hint = if state.root.is_none() {
+            format!(
+                "; {} lies on the broker's machine: copy it, then rmq tui --store DIR",
+                root.display()
+            )
+        } else {
+            String::new()
+        };
+        return format!("✗ {why}{hint}");
+    }
+    let error = match pane {
+        Pane::StoreLog => &state.log.error,
+        Pane::StoreEntries => &state.entries.error,
+        Pane::StoreQueueList | Pane::StorePositions => &state.queues.error,
+        Pane::StoreFiles => &state.index.error,
+        _ => &None,
+    };
+    if let Some(why) = error {
+        return format!("✗ {why}");
+    }
+    match pane {
+        Pane::StoreLog if state.log.is_known => "no record".to_owned(),
+        Pane::StoreEntries if state.entries.is_known => "no entry".to_owned(),
+        Pane::StoreEntries if state.queue.is_none() => "which queue? / takes a topic".to_owned(),
+        Pane::StorePositions => match &state.queues.value {
+            Some(queues) => match &queues.problem {
+                Some(why) => format!("! {why}"),
+                None => "no group has a position on this topic".to_owned(),
+            },
+            None => "reading".to_owned(),
+        },
+        Pane::StoreFiles if state.index.value.is_some() => "the store has no index file".to_owned(),
+        Pane::StoreFindings => match &state.verify.value {
+            None if state.verify.error.is_some() => {
+                format!("✗ {}", state.verify.error.as_deref().unwrap_or_default())
+            }
+            None => "not verified yet: v reads headers and ends, V reads everything".to_owned(),
+            Some(seen) if seen.ended.is_none() => "nothing found so far".to_owned(),
+            Some(_) if state.least_severity > 0 => "nothing of this severity (f shows others)".to_owned(),
+            Some(_) => "✓ nothing is wrong".to_owned(),
+        },
+        _ => "reading".to_owned(),
+    }
+}
+
+/// What follows the name of the screen in the path, and a word about where the numbers come from.
+pub fn path(app: &App) -> (String, Vec<Piece>) {
+    let state = &app.store;
+    match app.place.screen {
+        Screen::Store => {
+            let at = super::log_row(app).map_or_else(|| "?".to_owned(), |row| digits(row.at));
+            let mut views = Vec::new();
+            for binding in keys::on_screen(Screen::Store, true).filter(|b| b.command.is_view()) {
+                views.push(label(binding.keys[0]));
+                views.push(plain(format!(" {}  ", binding.footer)));
+            }
+            (format!("commitlog > {at}"), views)
+        }
+        Screen::StoreQueues => {
+            let name = match &state.queue {
+                Some((topic, queue)) => format!("{topic}/{queue}"),
+                None => "?".to_owned(),
+            };
+            (name, vec![queue_check(app)])
+        }
+        Screen::StoreIndex => (
+            index_file(app).map_or_else(|| "?".to_owned(), |file| file.name.clone()),
+            index::note(app),
+        ),
+        _ => (String::new(), checks::note(app)),
+    }
+}
+
+fn queue_check(app: &App) -> Piece {
+    use super::question::What;
+    let state = &app.store;
+    let Some(name) = &state.queue else {
+        return plain("");
+    };
+    let runs = state.runs(
+        |what| matches!(what, What::CheckQueue { topic, queue, .. } if (topic, queue) == (&name.0, &name.1)),
+    );
+    match state.sums.get(name) {
+        Some(sums) if runs => plain(format!(
+            "checking: {} of {}  x stops ",
+            digits(sums.reached),
+            digits(sums.end)
+        )),
+        None if runs => plain("checking  x stops "),
+        Some(sums) if sums.wrong() == 0 && !sums.stopped => (
+            format!("✓ all {} entries lead to their record ", digits(sums.entries)),
+            Role::Ok,
+        ),
+        Some(sums) => {
+            let first = sums.first.as_ref().map_or_else(String::new, |(at, what)| {
+                format!("; first at {}: {what}", digits(*at))
+            });
+            let (role, sign) = if sums.wrong() > 0 {
+                (Role::Crit, "✗")
+            } else {
+                (Role::Warn, "stopped:")
+            };
+            (
+                format!(
+                    "{sign} {} of {} entries wrong{first} ",
+                    sums.wrong(),
+                    digits(sums.entries)
+                ),
+                role,
+            )
+        }
+        None => plain("source: files; v checks every entry of this queue "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped() {
+        assert_eq!(digits(0), "0");
+        assert_eq!(digits(999), "999");
+        assert_eq!(digits(1000), "1,000");
+        assert_eq!(digits(-1_234_567), "-1,234,567");
+        assert_eq!(digits(31_356_766_276_u64), "31,356,766,276");
+    }
+}

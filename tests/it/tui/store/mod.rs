@@ -1,0 +1,7 @@
+//! The store screens on stores that a Java broker wrote.
+
+mod asking;
+mod console;
+mod program;
+mod screens;
+mod walking;

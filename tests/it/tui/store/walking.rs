@@ -1,0 +1,426 @@
+//! Where the keys lead.
+
+use proptest::prelude::*;
+use rmq::tui::app::{Action, Overlay, Pane, Screen};
+use rmq::tui::store::answer::{Ended, Kind};
+use rmq::tui::store::{Lookup, entry_row, index_file, log_row};
+
+use super::console::Console;
+use crate::inspect::hashes;
+use crate::tui::fixture::{Look, picture, text};
+
+const LOOK: Look = Look::of((100, 30));
+
+fn offsets(console: &Console) -> Vec<u64> {
+    console
+        .golden
+        .records()
+        .map(|record| record["offset"].as_u64().expect("an offset"))
+        .collect()
+}
+
+#[test]
+fn it_opens_at_the_newest_record_and_walks_to_the_oldest() {
+    let mut console = Console::new("basic", LOOK);
+    let all: Vec<u64> = console.golden.expect["records"]
+        .as_array()
+        .expect("records")
+        .iter()
+        .map(|record| record["offset"].as_u64().expect("an offset"))
+        .collect();
+    assert_eq!(log_row(&console.app).map(|row| row.at), all.last().copied());
+    console.press(&["home"]);
+    let mut seen = vec![log_row(&console.app).expect("a row").at];
+    while seen.len() < all.len() {
+        console.press(&["j"]);
+        seen.push(log_row(&console.app).expect("a row").at);
+    }
+    assert_eq!(seen, all);
+    console.press(&["j"]);
+    assert_eq!(log_row(&console.app).map(|row| row.kind), Some(Kind::Tail));
+    console.press(&["j"]);
+    assert_eq!(log_row(&console.app).map(|row| row.kind), Some(Kind::Tail));
+    for at in all.iter().rev().take(400) {
+        console.press(&["k"]);
+        assert_eq!(log_row(&console.app).map(|row| row.at), Some(*at));
+    }
+}
+
+#[test]
+fn a_record_leads_to_its_entry_and_back() {
+    let mut console = Console::new("basic", LOOK);
+    let records: Vec<_> = console.golden.records().cloned().collect();
+    for record in records.iter().step_by(173) {
+        let at = record["offset"].as_u64().expect("an offset");
+        console.press(&["c", "g"]);
+        console.type_in(&at.to_string());
+        assert_eq!(log_row(&console.app).map(|row| row.at), Some(at));
+        console.press(&["enter"]);
+        assert_eq!(console.app.place.screen, Screen::StoreQueues);
+        let name = console.app.store.queue.clone().expect("a queue");
+        assert_eq!(name.0, record["topic"].as_str().expect("a topic"));
+        assert_eq!(i64::from(name.1), record["queueId"].as_i64().expect("a queue"));
+        let entry = entry_row(&console.app).expect("an entry");
+        assert_eq!(Some(entry.offset), record["queueOffset"].as_i64());
+        assert_eq!(entry.record.map(|(at, _)| at.unsigned_abs()), Some(at));
+        console.press(&["enter"]);
+        assert_eq!(
+            (console.app.place.screen, log_row(&console.app).map(|row| row.at)),
+            (Screen::Store, Some(at))
+        );
+        console.press(&["esc"]);
+        assert_eq!(console.app.place.screen, Screen::StoreQueues);
+        console.press(&["esc"]);
+        assert_eq!(
+            (console.app.place.screen, log_row(&console.app).map(|row| row.at)),
+            (Screen::Store, Some(at))
+        );
+    }
+}
+
+#[test]
+fn a_key_leads_through_its_chain_to_the_record() {
+    let mut console = Console::new("basic", LOOK);
+    let record = console
+        .golden
+        .records()
+        .find(|r| r["topic"] == "g_basic_a")
+        .cloned()
+        .expect("one");
+    let at = record["offset"].as_u64().expect("an offset");
+    console.press(&["g"]);
+    console.type_in(&at.to_string());
+    let key = log_row(&console.app)
+        .expect("a row")
+        .keys
+        .split(' ')
+        .next()
+        .expect("a key")
+        .to_owned();
+    console.press(&["i"]);
+    let wanted = Lookup::Key {
+        topic: Some("g_basic_a".into()),
+        key,
+    };
+    assert_eq!(console.app.store.lookup, wanted);
+    // The file with the key is selected, and one of its items leads to the record.
+    let found = console.app.store.key.value.clone().expect("an answer");
+    assert!(found.hits > 0);
+    let file = index_file(&console.app).expect("a file").name.clone();
+    let chain = found
+        .chains
+        .iter()
+        .find(|chain| chain.file == file)
+        .expect("its chain");
+    let n = chain
+        .walk
+        .items
+        .iter()
+        .position(|item| item.at.unsigned_abs() == at)
+        .expect("the item");
+    for _ in 0..n {
+        console.press(&["j"]);
+    }
+    assert_eq!(console.app.focus(), Pane::StoreLookup);
+    console.press(&["enter"]);
+    assert_eq!(
+        (console.app.place.screen, log_row(&console.app).map(|row| row.at)),
+        (Screen::Store, Some(at))
+    );
+    console.press(&["esc"]);
+    assert_eq!(console.app.place.screen, Screen::StoreIndex);
+}
+
+#[test]
+fn a_delayed_message_leads_to_its_own_topic() {
+    let mut console = Console::new("delay-tx", LOOK);
+    let delayed = console
+        .golden
+        .records()
+        .find(|r| r["topic"] == "SCHEDULE_TOPIC_XXXX")
+        .cloned()
+        .expect("one");
+    console.press(&["g"]);
+    console.type_in(&delayed["offset"].to_string());
+    let real = log_row(&console.app)
+        .and_then(|row| row.real.clone())
+        .expect("it is delayed");
+    console.press(&["T"]);
+    assert_eq!(
+        (console.app.place.screen, console.app.store.queue.clone()),
+        (Screen::StoreQueues, Some(real))
+    );
+    assert!(
+        console.app.store.entries.error.is_none(),
+        "{:?}",
+        console.app.store.entries.error
+    );
+}
+
+#[test]
+fn fields_and_bytes_are_in_step() {
+    let mut console = Console::new("basic", LOOK);
+    let fields = console
+        .app
+        .store
+        .record
+        .value
+        .as_ref()
+        .expect("a record")
+        .fields
+        .clone();
+    console.press(&["tab"]);
+    assert_eq!(console.app.focus(), Pane::StoreTree);
+    for field in &fields[1..] {
+        console.press(&["j"]);
+        assert_eq!(console.app.store.spot.byte, field.at, "{}", field.name);
+    }
+    console.press(&["x", "home"]);
+    assert_eq!(console.app.focus(), Pane::StoreHex);
+    for byte in 0..60 {
+        let field = &fields[console.app.store.spot.field];
+        assert!(
+            (field.at..field.at + field.len).contains(&byte),
+            "{byte} in {}",
+            field.name
+        );
+        console.press(&["right"]);
+    }
+    // The next record keeps the field.
+    console.press(&["shift-tab"]);
+    let field = console.app.store.spot.field;
+    console.press(&["x", "x", "k"]);
+    assert_eq!(console.app.store.spot.field, field);
+}
+
+#[test]
+fn a_time_and_a_segment_are_gone_to() {
+    let mut console = Console::new("basic", LOOK);
+    let records: Vec<_> = console.golden.records().cloned().collect();
+    let time = records[500]["storeTimestamp"].as_i64().expect("a time");
+    let first = records
+        .iter()
+        .find(|r| r["storeTimestamp"].as_i64() >= Some(time))
+        .expect("itself");
+    console.press(&["t"]);
+    console.type_in(&format!("@{time}"));
+    assert_eq!(log_row(&console.app).map(|row| row.at), first["offset"].as_u64());
+    console.press(&["]"]);
+    assert_eq!(log_row(&console.app).map(|row| row.at), Some(1024 * 1024));
+    console.press(&["["]);
+    assert_eq!(log_row(&console.app).map(|row| row.at), Some(0));
+    console.press(&["["]);
+    assert_eq!(log_row(&console.app).map(|row| row.at), Some(0));
+    console.press(&["t"]);
+    console.type_in("nonsense");
+    assert!(
+        matches!(console.app.overlay, Some(Overlay::Store(..))),
+        "it can be mended"
+    );
+}
+
+#[test]
+fn one_topic_can_be_listed() {
+    let mut console = Console::new("basic", LOOK);
+    console.press(&["/"]);
+    console.type_in("g_basic_b");
+    let expected = console
+        .golden
+        .records()
+        .filter(|r| r["topic"] == "g_basic_b")
+        .count();
+    console.press(&["home"]);
+    let mut seen = 1;
+    let mut before = log_row(&console.app).expect("a row").at;
+    loop {
+        console.press(&["j"]);
+        let row = log_row(&console.app).expect("a row");
+        assert_eq!(row.topic, "g_basic_b");
+        if row.at == before {
+            break;
+        }
+        before = row.at;
+        seen += 1;
+    }
+    assert_eq!(seen, expected);
+    console.press(&["esc"]);
+    assert_eq!(
+        (
+            console.app.store.topic.clone(),
+            log_row(&console.app).map(|row| row.at)
+        ),
+        (None, Some(before))
+    );
+}
+
+#[test]
+fn a_verification_finds_what_a_byte_broke_and_leads_there() {
+    use std::os::unix::fs::FileExt as _;
+    let golden = crate::inspect_cli::Golden::without_wheel("basic");
+    let at = golden.records().nth(77).expect("a record")["offset"]
+        .as_u64()
+        .expect("an offset");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(golden.root.join("commitlog/00000000000000000000"))
+        .expect("the log");
+    file.write_all_at(&[0], at + 4).expect("written");
+    let before = hashes(&golden.root);
+    let mut console = Console::on(golden, LOOK);
+    console.press(&["V"]);
+    let seen = console.app.store.verify.value.clone().expect("a report");
+    assert_eq!(seen.ended, Some(Ended::Complete));
+    assert!(console.app.store.running.is_empty());
+    let found = seen
+        .findings
+        .iter()
+        .find(|finding| finding.code == "damaged-record")
+        .expect("it is found");
+    assert_eq!(found.offset, Some(at));
+    let table = console.app.table(Pane::StoreFindings);
+    let n = table
+        .rows
+        .iter()
+        .position(|row| seen.findings[row.id.parse::<usize>().expect("a number")] == *found);
+    for _ in 0..n.expect("it is listed") {
+        console.press(&["j"]);
+    }
+    console.press(&["enter"]);
+    let row = log_row(&console.app).expect("a row");
+    assert_eq!((row.at, row.kind), (at, Kind::Damage("BAD MAGIC")));
+    console.press(&["esc"]);
+    assert_eq!(console.app.place.screen, Screen::StoreChecks);
+    let actions = console.press(&["e"]);
+    let Some(Action::Save(name, text)) = actions.iter().find(|action| matches!(action, Action::Save(..)))
+    else {
+        panic!("{actions:?}")
+    };
+    assert!(name.starts_with("verify-") && name.ends_with(".json"), "{name}");
+    let report: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(
+        report["summary"]["errors"].as_u64(),
+        Some(seen.report.expect("it is over").errors)
+    );
+    assert_eq!(
+        report["items"].as_array().map(Vec::len),
+        Some(seen.findings.len())
+    );
+    assert_eq!(hashes(&console.golden.root), before, "looking changes nothing");
+}
+
+#[test]
+fn a_pass_that_is_stopped_keeps_what_it_found() {
+    let mut console = Console::new("basic", LOOK);
+    // Not answered: it runs.
+    crate::tui::fixture::press(&mut console.app, "V");
+    assert_eq!(console.app.place.screen, Screen::StoreChecks);
+    assert_eq!(console.app.store.running.len(), 1);
+    crate::tui::fixture::press(&mut console.app, "1");
+    assert_eq!(console.app.wants().len(), 1, "it goes on behind another screen");
+    for key in ["9", "K", "x"] {
+        crate::tui::fixture::press(&mut console.app, key);
+    }
+    assert!(console.app.store.running.is_empty());
+}
+
+#[test]
+fn escape_leads_home() {
+    let mut console = Console::new("basic", LOOK);
+    console.press(&[
+        "enter", "enter", "enter", "enter", "i", "enter", "enter", "tab", "K",
+    ]);
+    for _ in 0..6 {
+        console.press(&["esc"]);
+    }
+    assert_eq!(console.app.place.screen, Screen::Overview);
+}
+
+#[test]
+fn an_empty_and_a_missing_store_say_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("commitlog")).expect("made");
+    let golden = crate::inspect_cli::Golden {
+        root: dir.path().to_owned(),
+        expect: serde_json::Value::Null,
+        dir,
+    };
+    let mut console = Console::on(golden, LOOK);
+    for keys in [&["c"][..], &["q"], &["i"], &["K"], &["v"], &["c"]] {
+        console.press(keys);
+        picture(&console.app);
+    }
+    std::fs::remove_dir_all(console.golden.root.join("commitlog")).expect("gone");
+    console.press(&["r", "home"]);
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("is no store"), "{shown}");
+}
+
+const KEYS: &[&str] = &[
+    "j",
+    "k",
+    "down",
+    "up",
+    "left",
+    "right",
+    "home",
+    "end",
+    "G",
+    "pgdn",
+    "pgup",
+    "ctrl-d",
+    "ctrl-u",
+    "tab",
+    "shift-tab",
+    "enter",
+    "esc",
+    "c",
+    "q",
+    "i",
+    "K",
+    "v",
+    "V",
+    "x",
+    "T",
+    "H",
+    "n",
+    "p",
+    "[",
+    "]",
+    "b",
+    "f",
+    "e",
+    "z",
+    "g",
+    "t",
+    "/",
+    "1",
+    "7",
+    "r",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn no_walk_leaves_the_rows_or_panics(
+        keys in proptest::collection::vec(0..KEYS.len(), 1..60),
+        size in 0..4usize,
+        store in 0..3usize,
+    ) {
+        let look = Look::of([(60, 16), (80, 24), (100, 30), (200, 60)][size]);
+        let mut console = Console::new(["delay-tx", "torn-head", "features"][store], look);
+        let offsets = offsets(&console);
+        for key in keys {
+            console.press(&[KEYS[key]]);
+            picture(&console.app);
+            if let Some(row) = log_row(&console.app)
+                && matches!(row.kind, Kind::Record(_))
+            {
+                prop_assert!(offsets.contains(&row.at));
+            }
+            if let Some(record) = &console.app.store.record.value {
+                prop_assert!(console.app.store.spot.field <= record.fields.len());
+                prop_assert!(console.app.store.spot.byte <= record.bytes.len());
+            }
+        }
+    }
+}
