@@ -177,6 +177,7 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         operator: (!offline).then(|| {
             Arc::new(DeskOperator::new(global, &session, read_only)) as Arc<dyn tui::deed::Operator>
         }),
+        state_dir: super::context::state_dir(),
     };
     Ok((session.client, options))
 }

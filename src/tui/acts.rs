@@ -8,6 +8,7 @@ use super::keys::Command;
 use super::place::{Pane, Place, Screen};
 use super::view::{offsets, topics};
 use super::want::{Found, Want};
+use super::{dead, messages};
 use crate::client::findings::Subject;
 
 /// Runs a command that the screens have of their own.
@@ -56,8 +57,10 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::Edit => edit(app),
         Command::Delete => delete(app, actions),
         Command::WipeWrite | Command::RestoreWrite => write_permission(app, command, actions),
-        // The rest belongs to every screen.
-        _ => {}
+        other => {
+            // The rest belongs to every screen.
+            let _ = messages::run(app, other, actions) || dead::run(app, other, actions);
+        }
     }
 }
 
@@ -202,6 +205,9 @@ fn reset(app: &mut App) {
 
 /// A filled-in form: a reset is previewed first, everything else is a change to be rehearsed.
 pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) {
+    if messages::filled_in(app, &deed, actions) {
+        return;
+    }
     let words: Vec<&str> = deed.words.iter().map(String::as_str).collect();
     if let ["group", "reset", group, "-t", topic, goal] = words.as_slice() {
         app.reset = Some(Reset {
@@ -400,5 +406,12 @@ pub(super) fn export(app: &mut App, form: export::Form, actions: &mut Vec<Action
     }
     let stamp = super::view::stamp(app, app.now_ms);
     let name = format!("rmq-{}-{stamp}.{}", app.place.screen.name(), form.ending());
-    actions.push(Action::Save(name, export::text(&table, form)));
+    // A whole message is more than its row.
+    let whole = match (pane, form) {
+        (Pane::Messages, export::Form::Jsonl) => messages::export(app),
+        (Pane::Letters, export::Form::Jsonl) => dead::export(app),
+        _ => None,
+    };
+    let text = whole.unwrap_or_else(|| export::text(&table, form));
+    actions.push(Action::Save(name, text));
 }

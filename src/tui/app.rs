@@ -19,6 +19,7 @@ use super::view::theme::Palette;
 use super::view::{layout, rows};
 use super::want::{Found, Want, Wanted};
 use super::work::Work;
+use super::{dead, messages};
 use crate::client::BrokerAt;
 use crate::client::findings::Subject;
 use crate::client::snapshot::{BrokerId, Seen};
@@ -139,6 +140,10 @@ pub struct App {
     pub clients: bool,
     /// The reset that is being thought of.
     pub reset: Option<Reset>,
+    /// What the message screen remembers.
+    pub messages: messages::State,
+    /// What the dead-letter screen remembers.
+    pub dead: dead::State,
     pub(super) marks: BTreeMap<Pane, BTreeSet<String>>,
     pub(super) tables: Tables,
     pub(super) next_work: u64,
@@ -163,6 +168,10 @@ struct TableKey {
     kinds: Kinds,
     wide: bool,
     reset: Option<Reset>,
+    messages: messages::State,
+    dead: dead::State,
+    /// The row of another pane that this one tells about.
+    chosen: Option<PaneState>,
     clients: bool,
     works: Vec<(u64, usize)>,
 }
@@ -328,6 +337,8 @@ impl App {
             kinds: Kinds::default(),
             clients: false,
             reset: None,
+            messages: messages::State::default(),
+            dead: dead::State::default(),
             marks: BTreeMap::new(),
             tables: Tables::default(),
             next_work: 1,
@@ -374,7 +385,7 @@ impl App {
         {
             return Arc::clone(table);
         }
-        let filter = self.filter().filter(|_| rows::filtered(pane));
+        let filter = self.filter().filter(|_| rows::filtered(self, pane));
         let sort = self.panes.get(&pane).and_then(|p| p.sort.as_ref());
         let mut table = rows::of(self, pane).arranged(filter, sort);
         if let Some(marks) = self.marked(pane) {
@@ -387,6 +398,11 @@ impl App {
 
     /// Everything that the rows of a pane depend on.
     fn table_key(&self, pane: Pane) -> TableKey {
+        let chosen = match pane {
+            Pane::Detail | Pane::Body | Pane::Way => Some(Pane::Messages),
+            Pane::Letters => Some(Pane::DeadGroups),
+            _ => None,
+        };
         TableKey {
             version: self.shown().version(),
             store: self.store.version(),
@@ -399,6 +415,9 @@ impl App {
             kinds: self.kinds,
             wide: self.wide,
             reset: self.reset.clone(),
+            messages: self.messages.clone(),
+            dead: self.dead.clone(),
+            chosen: chosen.and_then(|pane| self.panes.get(&pane).cloned()),
             clients: self.clients,
             works: self.works.iter().map(|w| (w.id, w.lines.len())).collect(),
         }
@@ -487,6 +506,8 @@ impl App {
                     want(Want::Clients(name.clone()), every(10));
                 }
             }
+            (Screen::Messages, _) => wanted.extend(messages::wants(self)),
+            (Screen::Dead, _) => wanted.extend(dead::wants(self)),
             (Screen::Offsets, _) => {
                 if let Some(reset) = &self.reset {
                     want(Want::Sheet(reset.words()), None);

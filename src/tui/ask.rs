@@ -1,8 +1,9 @@
 //! Asking what a screen wants beyond the standing poll: one task a question, bounded, ended when nobody looks any more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -15,6 +16,7 @@ use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
     TopicBrief, TopicDetail, Want, Wanted,
 };
+use super::{dead, messages};
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
 use crate::client::{BrokerAt, Client, Error, Server};
@@ -27,11 +29,21 @@ const AT_ONCE: usize = 4;
 /// Limit of one question.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What an answer may depend on beside the servers.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    /// The zone of times that are typed.
+    pub zone: jiff::tz::TimeZone,
+    /// The user's state directory.
+    pub state_dir: Option<PathBuf>,
+}
+
 /// The asking tasks. They end when this is dropped.
 pub(super) struct Asker {
     client: Arc<Client>,
     operator: Option<Arc<dyn Operator>>,
     updates: mpsc::Sender<Update>,
+    ground: Ground,
     turns: Arc<Semaphore>,
     desk: Arc<Desk>,
     running: HashMap<Want, (Option<Duration>, Vec<BrokerAt>, AbortHandle)>,
@@ -42,11 +54,13 @@ impl Asker {
         client: Arc<Client>,
         operator: Option<Arc<dyn Operator>>,
         updates: mpsc::Sender<Update>,
+        ground: Ground,
     ) -> Self {
         Self {
             client,
             operator,
             updates,
+            ground,
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             desk: Arc::default(),
             running: HashMap::new(),
@@ -71,6 +85,7 @@ impl Asker {
                 client: Arc::clone(&self.client),
                 operator: self.operator.clone(),
                 updates: self.updates.clone(),
+                ground: self.ground.clone(),
                 turns: Arc::clone(&self.turns),
                 desk: Arc::clone(&self.desk),
                 masters: masters.to_vec(),
@@ -127,6 +142,7 @@ struct Question {
     client: Arc<Client>,
     operator: Option<Arc<dyn Operator>>,
     updates: mpsc::Sender<Update>,
+    ground: Ground,
     turns: Arc<Semaphore>,
     desk: Arc<Desk>,
     masters: Vec<BrokerAt>,
@@ -137,6 +153,8 @@ impl Question {
     async fn run(self, every: Option<Duration>) {
         loop {
             let started = tokio::time::Instant::now();
+            // Time of the newest picture of a search that goes on: its end is newer.
+            let told = AtomicI64::new(0);
             let answer = if let Want::Store(question) = &self.want {
                 // Passes take as long as they take, and no turn of the others.
                 let _turn = if question.what.is_pass() {
@@ -145,6 +163,9 @@ impl Question {
                     self.turns.acquire().await.ok()
                 };
                 self.look(question.clone()).await
+            } else if matches!(self.want, Want::Messages(_) | Want::Dead(_)) {
+                // Each of their calls has its own limit, and some follow a topic until nobody looks any more.
+                self.search(&told).await
             } else {
                 // The semaphore is never closed.
                 let _turn = self.turns.acquire().await;
@@ -153,7 +174,7 @@ impl Question {
                     .unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs())))
             };
             let update = Update {
-                at_ms: super::now_ms(),
+                at_ms: after(&told),
                 retry_at_ms: None,
                 told: Told::Found(self.want.clone(), answer),
             };
@@ -188,6 +209,33 @@ impl Question {
         Ok(Found::Store(Box::new(answer)))
     }
 
+    /// A search that tells what it has so far.
+    async fn search(&self, told: &AtomicI64) -> Result<Found, String> {
+        let (client, ground) = (Arc::clone(&self.client), self.ground.clone());
+        let tell = |found: Found| {
+            let update = Update {
+                at_ms: after(told),
+                retry_at_ms: None,
+                told: Told::Found(self.want.clone(), Ok(found)),
+            };
+            // A picture that finds no room is followed by another one.
+            let _ = self.updates.try_send(update);
+        };
+        match self.want.clone() {
+            Want::Messages(question) => {
+                let tell = |answer| tell(Found::Messages(answer));
+                let found = messages::ask::answer(client, question, ground.zone, tell).await;
+                found.map(Found::Messages)
+            }
+            Want::Dead(question) => {
+                let tell = |answer| tell(Found::Dead(answer));
+                let found = dead::ask::answer(client, question, ground.state_dir, tell).await;
+                found.map(Found::Dead)
+            }
+            _ => self.ask().await,
+        }
+    }
+
     async fn ask(&self) -> Result<Found, String> {
         let client = &self.client;
         match &self.want {
@@ -215,8 +263,20 @@ impl Question {
                     .map_err(|e| e.to_string())?
                     .map(|sheet| Found::Sheet(Box::new(sheet)))
             }
+            // Searches are asked by `search`, which calls this for everything else.
+            Want::Messages(_) | Want::Dead(_) => Err("this is a search".into()),
         }
     }
+}
+
+/// Now, and later than everything that was told before, epoch ms.
+fn after(told: &AtomicI64) -> i64 {
+    let now = super::now_ms();
+    let before = told.fetch_max(now, Ordering::Relaxed);
+    if before < now {
+        return now;
+    }
+    told.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 fn failed(into: &mut BTreeMap<String, String>, broker: &BrokerAt, e: &Error) {

@@ -4,6 +4,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::Screen;
+use super::messages::search::Mode;
 use super::store::{Order, SCREENS as STORE};
 
 /// What a key asks for.
@@ -123,6 +124,30 @@ pub enum Command {
     Mouse,
     /// Something on the store screens.
     Store(Order),
+    /// Find messages in this way.
+    MessagesBy(Mode),
+    /// Messages of another topic.
+    ChooseTopic,
+    /// Look at more messages.
+    Further,
+    /// The next form of a body.
+    BodyForm,
+    /// A body in hexadecimal, or not.
+    BodyHex,
+    /// The way of the selected message.
+    Trace,
+    /// Another topic of trace records.
+    TraceTopic,
+    /// The messages of what is selected.
+    Browse,
+    /// Send the selected message again.
+    PushMessage,
+    /// Where dead letters are sent to.
+    ResendTarget,
+    /// Send dead letters again.
+    Resend,
+    /// Let dead letters be read.
+    MakeReadable,
     /// Help page.
     Help,
     /// Stop the program until the shell continues it.
@@ -157,6 +182,9 @@ impl Command {
                 | Self::Undo
                 | Self::WipeWrite
                 | Self::RestoreWrite
+                | Self::PushMessage
+                | Self::Resend
+                | Self::MakeReadable
                 | Self::Works
         )
     }
@@ -253,6 +281,8 @@ const PANES: &[Screen] = &[
     Screen::Broker,
     Screen::Topic,
     Screen::Group,
+    Screen::Messages,
+    Screen::Dead,
     Screen::Offsets,
     Screen::Store,
     Screen::StoreQueues,
@@ -270,6 +300,12 @@ const QUEUES: &[Screen] = &[
 ];
 /// Screens where `o` means offsets.
 const OFFSETS: &[Screen] = &[Screen::Topic, Screen::Groups, Screen::Group];
+/// Screens where `o` is not the order of the rows.
+const OTHER_O: &[Screen] = &[Screen::Topic, Screen::Groups, Screen::Group, Screen::Messages];
+/// Screens where a topic's messages are one key away.
+const BROWSE: &[Screen] = &[Screen::Topics, Screen::Topic, Screen::Group];
+const MESSAGES: &[Screen] = &[Screen::Messages];
+const DEAD: &[Screen] = &[Screen::Dead];
 const TOPICS: &[Screen] = &[Screen::Topics, Screen::Topic];
 const GROUPS: &[Screen] = &[Screen::Groups, Screen::Group];
 const BROKERS: &[Screen] = &[Screen::Brokers, Screen::Broker];
@@ -592,6 +628,127 @@ pub const TABLE: &[Binding] = &[
         "take the last change here back",
         "undo",
     ),
+    on(BROWSE, Command::Browse, &["b"], "its messages", "browse"),
+    on(
+        MESSAGES,
+        Command::Open,
+        &["enter"],
+        "choose the topic; ask for the way of the message; fold or unfold in its body",
+        "open",
+    ),
+    on(
+        MESSAGES,
+        Command::MessagesBy(Mode::Time),
+        &["t"],
+        "messages of a stretch of time",
+        "time",
+    ),
+    on(
+        MESSAGES,
+        Command::MessagesBy(Mode::Key),
+        &["k"],
+        "messages with a key",
+        "key",
+    ),
+    on(
+        MESSAGES,
+        Command::MessagesBy(Mode::Id),
+        &["i"],
+        "the message with an id",
+        "id",
+    ),
+    on(
+        MESSAGES,
+        Command::MessagesBy(Mode::Offset),
+        &["o"],
+        "messages from an offset of a queue on",
+        "offset",
+    ),
+    on(
+        MESSAGES,
+        Command::MessagesBy(Mode::Live),
+        &["L"],
+        "the newest messages, and new ones as they come",
+        "live",
+    ),
+    on(
+        MESSAGES,
+        Command::BodyForm,
+        &["b"],
+        "the body as JSON, text, hexadecimal",
+        "body",
+    ),
+    on(
+        MESSAGES,
+        Command::BodyHex,
+        &["x"],
+        "the body in hexadecimal, or not",
+        "hex",
+    ),
+    on(
+        MESSAGES,
+        Command::Trace,
+        &["T"],
+        "the trace of the message, and which group has it",
+        "trace",
+    ),
+    on(
+        MESSAGES,
+        Command::PushMessage,
+        &["R"],
+        "send the message again, to one group or to all",
+        "resend",
+    ),
+    on(
+        MESSAGES,
+        Command::Further,
+        &["+"],
+        "look at more messages; with a filter only those that pass are kept",
+        "further",
+    ),
+    on(MESSAGES, Command::ChooseTopic, &["c"], "another topic", "topic"),
+    on(
+        MESSAGES,
+        Command::TraceTopic,
+        &["ctrl-t"],
+        "another topic of trace records",
+        "",
+    ),
+    on(
+        DEAD,
+        Command::Open,
+        &["enter"],
+        "from a group to its letters, from a letter to all of it",
+        "open",
+    ),
+    on(
+        DEAD,
+        Command::Mark,
+        &["space"],
+        "mark the selected letter",
+        "mark",
+    ),
+    on(
+        DEAD,
+        Command::Resend,
+        &["R"],
+        "send the letters of the plan again",
+        "resend",
+    ),
+    on(
+        DEAD,
+        Command::ResendTarget,
+        &["t"],
+        "to the topic they came from, or to the group alone",
+        "target",
+    ),
+    on(
+        DEAD,
+        Command::MakeReadable,
+        &["P"],
+        "let the dead letters be read: permission 6",
+        "make readable",
+    ),
     on(
         BROKERS,
         Command::Edit,
@@ -637,6 +794,8 @@ pub const TABLE: &[Binding] = &[
     all(Command::Go(Screen::Brokers), &["3"], "screen 3, brokers", ""),
     all(Command::Go(Screen::Topics), &["4"], "screen 4, topics", ""),
     all(Command::Go(Screen::Groups), &["5"], "screen 5, groups", ""),
+    all(Command::Go(Screen::Messages), &["6"], "screen 6, messages", ""),
+    all(Command::Go(Screen::Dead), &["7"], "screen 7, dead letters", ""),
     all(Command::Go(Screen::Offsets), &["8"], "screen 8, offsets", ""),
     all(Command::Go(Screen::Store), &["9"], "screen 9, store", ""),
     on(PANES, Command::NextPane, &["tab"], "next pane", "pane"),
@@ -670,7 +829,8 @@ pub const TABLE: &[Binding] = &[
     ),
     all(Command::Works, &["!"], "the newest change again", ""),
     all(Command::Down, &["j", "down"], "next row", ""),
-    all(Command::Up, &["k", "up"], "previous row", ""),
+    not(MESSAGES, Command::Up, &["k", "up"], "previous row", ""),
+    on(MESSAGES, Command::Up, &["up"], "previous row", ""),
     not(TYPES, Command::First, &["g", "home"], "first row", ""),
     on(TYPES, Command::First, &["home"], "first row", ""),
     all(Command::Last, &["G", "end"], "last row", ""),
@@ -702,13 +862,13 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     not(
-        OFFSETS,
+        OTHER_O,
         Command::SortReverse,
         &["o"],
         "turn the sort order round",
         "",
     ),
-    all(Command::Mark, &["space"], "mark the selected row", ""),
+    not(DEAD, Command::Mark, &["space"], "mark the selected row", ""),
     all(Command::MarkAll, &["a"], "mark every row shown, or none", ""),
     all(
         Command::CopyName,

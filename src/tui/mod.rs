@@ -12,6 +12,7 @@ mod acts;
 pub mod app;
 mod ask;
 pub mod breaker;
+pub mod dead;
 pub mod deed;
 pub mod events;
 pub mod export;
@@ -19,6 +20,7 @@ pub mod form;
 pub mod history;
 pub mod input;
 pub mod keys;
+pub mod messages;
 pub mod model;
 mod mouse;
 pub mod palette;
@@ -46,7 +48,7 @@ use tokio::time::MissedTickBehavior;
 use crate::client::Client;
 pub use app::Left;
 use app::{Action, App, Event, Settings};
-use ask::Asker;
+use ask::{Asker, Ground};
 use deed::{DeedTold, Operator, Stop};
 use model::Update;
 use poll::Poller;
@@ -80,6 +82,8 @@ pub struct Options {
     pub offline: bool,
     /// Who carries changes out; without one there are none.
     pub operator: Option<Arc<dyn Operator>>,
+    /// The user's state directory, where `rmq dlq resend` remembers what it sent.
+    pub state_dir: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Options {
@@ -107,6 +111,7 @@ impl Default for Options {
             store: None,
             offline: false,
             operator: None,
+            state_dir: None,
         }
     }
 }
@@ -146,7 +151,11 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
     let asked = draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
-    let asker = Asker::new(client, options.operator.clone(), poller.updates());
+    let ground = Ground {
+        zone: app.settings.zone.clone(),
+        state_dir: options.state_dir,
+    };
+    let asker = Asker::new(client, options.operator.clone(), poller.updates(), ground);
     let (told, mut deeds) = mpsc::channel(DEEDS);
     let mut hands = Hands {
         poller,

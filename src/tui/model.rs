@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::events::{EventLog, Watch};
 use super::history::{Counter, Series};
+use super::messages::search::Question;
 use super::want::{Found, TopicDetail, Want};
 use crate::client::RuntimeInfo;
 use crate::client::admin::group::is_system;
@@ -200,6 +201,11 @@ impl Model {
     }
 
     fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
+        if matches!(want, Want::Messages(Question::Search(_))) {
+            // The messages of one search are kept, not those of every search there was.
+            self.found
+                .retain(|other, _| *other == want || !matches!(other, Want::Messages(Question::Search(_))));
+        }
         let seen = self.found.entry(want).or_default();
         if at_ms > seen.0 {
             let answer = match (answer, &seen.1.value) {

@@ -22,6 +22,10 @@ pub enum Screen {
     Groups,
     /// One group: its queues and its clients.
     Group,
+    /// Messages of a topic, and the way of one of them.
+    Messages,
+    /// Dead letters.
+    Dead,
     /// Committed offsets, and where they would go.
     Offsets,
     /// Records of a store's commit log.
@@ -131,6 +135,24 @@ const ENTRIES: &[Entry] = &[
         parent: Screen::Groups,
         panes: &[Pane::GroupQueues, Pane::GroupClients, Pane::GroupChart],
         first_focus: Pane::GroupQueues,
+    },
+    Entry {
+        screen: Screen::Messages,
+        name: "messages",
+        aliases: &["msgs", "6"],
+        tab: Some("6 Msgs"),
+        parent: Screen::Overview,
+        panes: &[Pane::Messages, Pane::Detail, Pane::Body, Pane::Way],
+        first_focus: Pane::Messages,
+    },
+    Entry {
+        screen: Screen::Dead,
+        name: "dlq",
+        aliases: &["dead", "7"],
+        tab: Some("7 DLQ"),
+        parent: Screen::Overview,
+        panes: &[Pane::DeadGroups, Pane::Letters, Pane::Plan],
+        first_focus: Pane::DeadGroups,
     },
     Entry {
         screen: Screen::Offsets,
@@ -265,6 +287,13 @@ pub enum Pane {
     GroupQueues,
     GroupClients,
     GroupChart,
+    Messages,
+    Detail,
+    Body,
+    Way,
+    DeadGroups,
+    Letters,
+    Plan,
     Positions,
     Preview,
     Effect,

@@ -155,7 +155,8 @@ impl Table {
     /// Keeps the rows that pass the filter, in the order of `sort`.
     #[must_use]
     pub fn arranged(mut self, filter: Option<&Filter>, sort: Option<&Sort>) -> Self {
-        self.unfiltered = self.rows.len();
+        // Rows that were filtered while they were made are counted by their maker.
+        self.unfiltered = self.unfiltered.max(self.rows.len());
         if let Some(filter) = filter {
             let columns = &self.columns;
             self.rows.retain(|row| filter.passes(columns, row));

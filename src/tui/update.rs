@@ -16,6 +16,7 @@ use super::view::theme::Palette;
 use super::view::{layout, overlay, rows};
 use super::want::{Found, Want};
 use super::work::{self, Stage};
+use super::{dead, messages};
 use crate::client::BrokerAt;
 
 /// Topics whose rates are asked for first.
@@ -400,10 +401,16 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
             let state = app.panes.entry(pane).or_default();
             state.column = (state.column + 1).min(last);
         }
+        Command::Go(Screen::Messages) => {
+            let place = messages::place(app);
+            app.visit(place);
+        }
         Command::Go(screen) => app.visit(Place::screen(screen)),
         Command::NextPane => app.move_focus(true),
         Command::PreviousPane => app.move_focus(false),
         Command::Open if app.place.screen == Screen::Offsets => acts::choose_reset(app),
+        Command::Open if app.place.screen == Screen::Messages => messages::open(app),
+        Command::Open if app.place.screen == Screen::Dead => dead::open(app),
         Command::Open => app.open(),
         Command::Back => app.back(),
         Command::Filter => {

@@ -7,6 +7,7 @@ use crate::client::lag::GroupKind;
 use crate::client::snapshot::GroupLag;
 
 use super::deed::Sheet;
+use super::{dead, messages};
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,10 @@ pub enum Want {
     Store(super::store::question::Question),
     /// What a command of the CLI shows, word by word; it never changes anything.
     Sheet(Vec<String>),
+    /// Messages, or the way of one.
+    Messages(messages::search::Question),
+    /// Dead letters.
+    Dead(dead::ask::Question),
 }
 
 impl Want {
@@ -60,6 +65,10 @@ pub enum Found {
     Store(Box<super::store::answer::Answer>),
     /// Of [`Want::Sheet`].
     Sheet(Box<Sheet>),
+    /// Of [`Want::Messages`].
+    Messages(messages::search::Answer),
+    /// Of [`Want::Dead`].
+    Dead(dead::ask::Answer),
 }
 
 /// A topic in a list.

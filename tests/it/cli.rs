@@ -1,7 +1,7 @@
 //! The real binary against servers of this process: exit codes, clean stdout, one row a target.
 
 mod declare;
-mod dlq;
+pub mod dlq;
 mod docs;
 mod doctor;
 mod doctor_servers;

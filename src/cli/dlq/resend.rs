@@ -191,7 +191,13 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
             "nothing to send: {} letters were sent before, {} do not say where they came from",
             found.already, found.lost
         ));
+        if session.desk().is_some() {
+            return change::nothing(session);
+        }
         return Ok(());
+    }
+    if session.desk().is_some() && session.dry_run {
+        return change::report(session, &plan, vec![Outcome::Planned; plan.steps.len()], None);
     }
     change::tell_impact(session, &plan);
     if session.dry_run {
@@ -215,6 +221,10 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
             }
         })
         .collect();
+    if session.desk().is_some() {
+        let verdict = change::report(session, &plan, outcomes, None);
+        return stopped.map_or(verdict, Err);
+    }
     change::journal(session, &plan, &outcomes, None);
     report(&job, &found, &sent, "done")?;
     let failed: u64 = sent.values().map(|(_, bad)| bad).sum();
@@ -297,7 +307,12 @@ async fn plan(job: &Job<'_>, found: &Found, brokers: &[BrokerAt]) -> Result<Plan
         action: format!("resend dead letters of {}", job.group),
         object: job.group.to_owned(),
         cluster: brokers.first().map(|b| b.id.cluster.clone()).unwrap_or_default(),
-        class: Class::B,
+        // One letter is looked at before it is sent; many are a flood.
+        class: if found.to_send.values().sum::<u64>() == 1 {
+            Class::A
+        } else {
+            Class::B
+        },
         steps: Vec::new(),
         impact: Vec::new(),
     };

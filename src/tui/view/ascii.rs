@@ -45,6 +45,8 @@ fn stand_in(symbol: &str) -> Option<&'static str> {
         "×" => "x",
         "↑" => "^",
         "↓" => "v",
+        "•" => "*",
+        "≤" => "<",
         _ => return None,
     })
 }

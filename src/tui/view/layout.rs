@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use super::{overview, rows};
 use crate::tui::app::{App, Pane, Screen};
+use crate::tui::{dead, messages};
 
 /// Smallest terminal that is drawn on.
 pub const LEAST: (u16, u16) = (60, 16);
@@ -57,6 +58,8 @@ pub fn areas(app: &App) -> Option<Areas> {
             Screen::Topic => topic(app, body),
             Screen::Groups => vec![(Pane::Groups, body)],
             Screen::Group => group(app, body),
+            Screen::Messages => messages::view::layout(app, body),
+            Screen::Dead => dead::view::layout(app, body),
             Screen::Offsets => offsets(app, body),
             Screen::Store | Screen::StoreQueues | Screen::StoreIndex | Screen::StoreChecks => {
                 crate::tui::store::view::areas(app, body)
@@ -77,7 +80,13 @@ pub fn areas(app: &App) -> Option<Areas> {
 pub fn page(app: &App, pane: Pane) -> usize {
     let areas = areas(app);
     let found = areas.iter().flat_map(|a| &a.panes).find(|(p, _)| *p == pane);
-    found.map_or(0, |(_, r)| usize::from(r.height.saturating_sub(3)))
+    let beside = match pane {
+        // Panes of lines have no heading.
+        Pane::Detail | Pane::Body => 2,
+        Pane::Messages => 3 + messages::view::talk(app).len(),
+        _ => 3,
+    };
+    found.map_or(0, |(_, r)| usize::from(r.height).saturating_sub(beside))
 }
 
 /// The offset nearest to `offset` at which the row at `index` is in view.
@@ -88,12 +97,13 @@ pub fn scroll(offset: usize, index: usize, page: usize, rows: usize) -> usize {
     offset.min(last)
 }
 
-fn roomy(body: Rect) -> bool {
+/// True when more than the two most important panes fit.
+pub fn roomy(body: Rect) -> bool {
     body.width >= ROOMY.0 && body.height >= ROOMY.1
 }
 
 /// Splits off the upper `height` rows.
-fn above(area: Rect, height: u16) -> (Rect, Rect) {
+pub fn above(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     (
         Rect { height, ..area },
@@ -106,7 +116,7 @@ fn above(area: Rect, height: u16) -> (Rect, Rect) {
 }
 
 /// Splits off the left `width` columns.
-fn left(area: Rect, width: u16) -> (Rect, Rect) {
+pub fn left(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     (
         Rect { width, ..area },

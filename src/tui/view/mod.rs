@@ -28,6 +28,7 @@ use super::keys;
 use super::model::Total;
 use super::store;
 use super::want::{Found, Want};
+use super::{dead, messages};
 use crate::client::snapshot::Seen;
 use bar::Piece;
 use layout::Areas;
@@ -90,6 +91,19 @@ fn zoned(app: &App, at_ms: i64) -> Option<jiff::ZonedDateTime> {
 /// `12:04:31`
 pub fn clock(app: &App, at_ms: i64) -> String {
     zoned(app, at_ms).map_or_else(|| "?".to_owned(), |t| t.strftime("%H:%M:%S").to_string())
+}
+
+/// `12:04:30.112`; with the day in front when it was another one.
+pub fn clock_ms(app: &App, at_ms: i64) -> String {
+    let (Some(at), Some(now)) = (zoned(app, at_ms), zoned(app, app.shown_ms())) else {
+        return "?".to_owned();
+    };
+    let form = if at.date() == now.date() {
+        "%H:%M:%S%.3f"
+    } else {
+        "%m-%d %H:%M:%S%.3f"
+    };
+    at.strftime(form).to_string()
 }
 
 /// `20261101-080000`, for names of files.
@@ -274,6 +288,8 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         Pane::Scaling => topic::scaling(app, inside, buffer),
         Pane::GroupChart => group::chart(app, inside, buffer),
         Pane::Effect => offsets::effect(app, inside, buffer),
+        Pane::Detail | Pane::Body => messages::view::lines(app, pane, inside, buffer, focused),
+        Pane::Plan => dead::view::plan(app, inside, buffer),
         Pane::Beats
         | Pane::TopTopics
         | Pane::WorstLag
@@ -289,6 +305,10 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         | Pane::Groups
         | Pane::GroupQueues
         | Pane::GroupClients
+        | Pane::Messages
+        | Pane::Way
+        | Pane::DeadGroups
+        | Pane::Letters
         | Pane::Positions
         | Pane::Preview
         | Pane::StoreLog
@@ -307,6 +327,10 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
             if store::view::draw(app, pane, inside, buffer) {
                 return;
             }
+            let inside = match pane {
+                Pane::Messages => messages::view::below_list(app, inside, buffer),
+                _ => inside,
+            };
             let table = app.table(pane);
             if table.rows.is_empty() {
                 let line = empty(app, pane, table.unfiltered);
@@ -338,6 +362,11 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
 
 /// Why a table has no rows.
 fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
+    match pane {
+        Pane::Messages if app.place.topic().is_some() => return messages::view::empty(app, unfiltered),
+        Pane::Letters => return dead::view::letters_empty(app, unfiltered),
+        _ => {}
+    }
     if unfiltered > 0 {
         return format!("none of {unfiltered} rows passes the filter (esc clears it)");
     }
@@ -376,6 +405,9 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
         }
         Pane::Groups | Pane::Positions => "no group has a position".to_owned(),
         Pane::Preview => offsets::preview_empty(app),
+        Pane::Messages => messages::view::empty(app, unfiltered),
+        Pane::Way => messages::view::way_empty(app),
+        Pane::DeadGroups => dead::view::groups_empty(app),
         Pane::TopicQueues | Pane::TopicGroups => {
             let want = Want::Topic(app.place.topic().unwrap_or_default().to_owned());
             unanswered(app.found(&want), "no group uses it")
@@ -444,6 +476,13 @@ fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::GroupQueues => plain(group::title(app)),
         Pane::GroupClients => plain(group::clients_title(app)),
         Pane::GroupChart => plain(group::chart_title(app)),
+        Pane::Messages => messages::view::title(app),
+        Pane::Detail => plain(messages::view::detail_title(app)),
+        Pane::Body => plain(messages::rows::body_title(app)),
+        Pane::Way => plain(messages::view::way_title(app)),
+        Pane::DeadGroups => dead::view::groups_title(app),
+        Pane::Letters => plain(dead::view::letters_title(app)),
+        Pane::Plan => plain("Resend plan (nothing is sent before R)".to_owned()),
         Pane::Positions => plain(counted("Groups and topics")),
         Pane::Preview => plain(offsets::preview_title(app)),
         Pane::Effect => plain("Effect".to_owned()),
@@ -537,6 +576,10 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
             Overlay::Sort(_) => " j/k choose   enter sort   esc close",
             Overlay::Export(_) => " j/k choose   enter write   esc close",
             Overlay::Help(_) | Overlay::Diff(_) | Overlay::Sheet(..) => " j/k scroll   esc close",
+            // A form of a search changes nothing.
+            Overlay::Form(form) if messages::is_search(&form.base) => {
+                " text input   tab next field   enter searches   esc cancel"
+            }
             Overlay::Form(_) => {
                 " text input   tab next field   enter go on: shows what would change   esc cancel"
             }
@@ -556,8 +599,13 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
         );
         return;
     }
+    let moves = match app.place.screen {
+        // k finds by key there.
+        Screen::Messages => "↑↓",
+        _ => "j/k",
+    };
     let mut groups: Vec<[Piece; 2]> = vec![
-        [("j/k".to_owned(), Role::Label), (" move".to_owned(), Role::Plain)],
+        [(moves.to_owned(), Role::Label), (" move".to_owned(), Role::Plain)],
         [
             ("1-9".to_owned(), Role::Label),
             (" screen".to_owned(), Role::Plain),

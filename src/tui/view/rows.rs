@@ -16,6 +16,7 @@ use crate::tui::app::{App, Pane};
 use crate::tui::history;
 use crate::tui::model::Model;
 use crate::tui::table::{Cell, Key, Row, Table};
+use crate::tui::{dead, messages};
 
 /// Values of a configuration whose names contain one of these are not shown.
 const SECRETS: [&str; 4] = ["secret", "password", "accesskey", "credential"];
@@ -39,6 +40,12 @@ pub fn of(app: &App, pane: Pane) -> Table {
         Pane::Groups => super::groups::table(app),
         Pane::GroupQueues => super::group::queues(app),
         Pane::GroupClients => super::group::clients(app),
+        Pane::Messages => messages::rows::messages(app),
+        Pane::Detail => messages::rows::detail(app),
+        Pane::Body => messages::rows::body(app),
+        Pane::Way => messages::rows::way(app),
+        Pane::DeadGroups => dead::rows::groups(app),
+        Pane::Letters => dead::rows::letters(app),
         Pane::Positions => super::offsets::positions(app),
         Pane::Preview => super::offsets::preview(app),
         Pane::Traffic
@@ -47,6 +54,7 @@ pub fn of(app: &App, pane: Pane) -> Table {
         | Pane::Flows
         | Pane::Scaling
         | Pane::GroupChart
+        | Pane::Plan
         | Pane::Effect => Table::default(),
         Pane::StoreLog
         | Pane::StoreHex
@@ -64,9 +72,14 @@ pub fn of(app: &App, pane: Pane) -> Table {
     }
 }
 
-/// True for the panes that the filter of their screen applies to.
-pub const fn filtered(pane: Pane) -> bool {
-    !matches!(pane, Pane::Health | Pane::NameServers)
+/// True for the panes that the filter of their screen applies to. That of messages looks into them, not at their rows.
+pub fn filtered(app: &App, pane: Pane) -> bool {
+    match pane {
+        Pane::Health | Pane::NameServers | Pane::DeadGroups => false,
+        Pane::Detail | Pane::Body | Pane::Way | Pane::Letters => false,
+        Pane::Messages => app.place.topic().is_none(),
+        _ => true,
+    }
 }
 
 /// Glyph and role of a severity.

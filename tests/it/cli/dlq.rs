@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Cluster, items};
 
 /// A cluster with a topic `T` of one queue, and `count` messages in it that group `g` gave up.
-async fn with_letters(count: usize) -> (Cluster, Vec<String>) {
+pub async fn with_letters(count: usize) -> (Cluster, Vec<String>) {
     let cluster = Cluster::start(&["broker-a"]).await;
     let rmq = cluster.rmq();
     let made = rmq.line("topic create T --queues 1 --yes").await;

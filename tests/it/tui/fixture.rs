@@ -428,6 +428,11 @@ pub fn console(story: Story, screen: Screen, look: Look) -> App {
             press(&mut app, "9");
             press(&mut app, "K");
         }
+        Screen::Messages => {
+            press(&mut app, "6");
+            press(&mut app, "enter");
+        }
+        Screen::Dead => drop(press(&mut app, "7")),
         Screen::Offsets => {
             press(&mut app, "8");
             if story != Story::Empty && story != Story::Unreachable {
@@ -439,6 +444,13 @@ pub fn console(story: Story, screen: Screen, look: Look) -> App {
         }
     }
     answer(&mut app, story);
+    if screen == Screen::Messages {
+        press(&mut app, "T");
+    }
+    if matches!(screen, Screen::Messages | Screen::Dead) {
+        // What is asked next depends on what was found.
+        answer(&mut app, story);
+    }
     app
 }
 
@@ -507,6 +519,8 @@ fn found(want: &Want, story: Story) -> Found {
         ]),
         Want::Sheet(_) => Found::Sheet(Box::new(sheet())),
         Want::Store(_) => unreachable!("files are not asked for by a story"),
+        Want::Messages(question) => Found::Messages(super::messages::answer(question, story)),
+        Want::Dead(question) => Found::Dead(super::dead::answer(question, story)),
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod budgets;
 mod changes;
+mod dead;
 mod fixture;
 mod liars;
+mod messages;
 mod monkey;
 mod polling;
 mod program;

@@ -157,7 +157,7 @@ fn modes(master: &dyn MasterPty) -> String {
     format!("{:?}", master.get_termios().expect("a terminal has modes"))
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
