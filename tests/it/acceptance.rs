@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use crate::support::loud;
 
-/// Checks of one test: all are made, each is a line, and the test fails at the end.
+/// Checks of one test: all are made, each is a line (at once with RMQ_ACCEPTANCE_LINES), and the test fails at the end.
 pub struct Checks {
     title: String,
     lines: String,
@@ -31,16 +31,20 @@ impl Checks {
 
     /// Notes a check, with what was wrong.
     pub fn check(&mut self, what: &str, wrong: Result<(), String>) {
-        match wrong {
+        let line = match wrong {
             Ok(()) => {
                 self.passed += 1;
-                let _ = writeln!(self.lines, "PASS {what}");
+                format!("PASS {what}")
             }
             Err(why) => {
                 self.failed += 1;
-                let _ = writeln!(self.lines, "FAIL {what}: {why}");
+                format!("FAIL {what}: {why}")
             }
+        };
+        if std::env::var_os("RMQ_ACCEPTANCE_LINES").is_some() {
+            loud(&line);
         }
+        let _ = writeln!(self.lines, "{line}");
     }
 
     /// Prints all, and fails the test when one failed.
@@ -50,7 +54,10 @@ impl Checks {
             self.title, self.lines, self.passed, self.failed
         );
         if std::env::var_os("RMQ_ACCEPTANCE_LINES").is_some() {
-            loud(&text);
+            loud(&format!(
+                "{}: {} passed, {} failed",
+                self.title, self.passed, self.failed
+            ));
         }
         assert!(self.failed == 0, "{text}");
     }
