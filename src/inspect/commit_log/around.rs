@@ -10,6 +10,8 @@ use crate::protocol::message::{BLANK_LEN, peek};
 
 /// Bytes before an offset that are searched first for a begin, and at most.
 const BACK: (u64, u64) = (64 * 1024, 64 * 1024 * 1024);
+/// Bytes ahead that are read for one page; large records make it short.
+const MOST_AHEAD: u64 = 32 * 1024 * 1024;
 /// Steps between two looks at how far a walk is.
 const STRIDE: usize = 4096;
 /// Bytes that are searched at once, and below which a search by time walks.
@@ -69,7 +71,7 @@ impl Log {
     }
 
     /// Up to `most` steps from a boundary of records on. Zeros at or behind `end`, where the log is known to end, are
-    /// its tail: what lies behind them is not read.
+    /// its tail: what lies behind them is not read. Some 32 MiB end it as well.
     pub fn ahead<T>(&self, from: u64, most: usize, end: u64, mut each: impl FnMut(Step) -> T) -> Vec<T> {
         let mut out = Vec::new();
         let mut walk = self.walk(from, true);
@@ -83,7 +85,7 @@ impl Log {
                 break;
             }
             let Some(step) = walk.next() else { break };
-            let is_end = matches!(step, Step::Tail { .. });
+            let is_end = matches!(step, Step::Tail { .. }) || step.end().saturating_sub(from) > MOST_AHEAD;
             out.push(each(step));
             if is_end {
                 break;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::answer::IndexRow;
 use super::question::{At, Question, What};
 use super::{Lookup, entry_position, index_file, log_position, log_row, root};
 use crate::tui::app::App;
@@ -13,8 +14,18 @@ const TAIL: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(5);
 /// Rows before the end of a page at which the next one is asked for.
 const EDGE: usize = 40;
-/// Bytes of an index file up to which its chains are counted without being asked.
-pub const SMALL_FILE: u64 = 64 * 1024 * 1024;
+/// Bytes up to which the chains of an index file are counted without being asked.
+pub const SMALL: u64 = 64 * 1024 * 1024;
+
+/// Bytes that are read to count the chains of an index file.
+pub fn to_read(file: &IndexRow) -> u64 {
+    let items = u64::try_from(file.items.0).unwrap_or(0);
+    file.slots
+        .1
+        .unwrap_or(0)
+        .saturating_mul(4)
+        .saturating_add(items.saturating_mul(20))
+}
 
 /// Questions, and how often each is asked.
 pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
@@ -90,7 +101,7 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
         Screen::StoreIndex => {
             want(What::Index, live(SLOW));
             if let Some(file) = index_file(app)
-                && file.len <= SMALL_FILE
+                && to_read(file) <= SMALL
                 && file.items.0 > 0
                 && file.slots.1.is_some()
                 && !state.runs(|what| matches!(what, What::Survey { file: of, .. } if *of == file.name))

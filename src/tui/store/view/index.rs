@@ -9,7 +9,7 @@ use crate::tui::app::App;
 use crate::tui::place::Pane;
 use crate::tui::store::answer::{Chain, Surveyed};
 use crate::tui::store::question::What;
-use crate::tui::store::wants::SMALL_FILE;
+use crate::tui::store::wants::{SMALL, to_read};
 use crate::tui::store::{Lookup, index_file, rows};
 use crate::tui::view::bar::{self, Piece};
 use crate::tui::view::theme::Role;
@@ -141,7 +141,7 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::StoreHeat => {
             let slots = index_file(app).and_then(|file| file.slots.1).unwrap_or(0);
             let each = slots / heat_count(app) as u64;
-            let each = if each > 1 {
+            let each = if each > 1 && survey(app).is_some() {
                 format!("  1 cell ≈ {} slots", digits(each))
             } else {
                 String::new()
@@ -208,11 +208,11 @@ fn progress(app: &App) -> Vec<Vec<Piece>> {
         return vec![vec![plain("no item yet")]];
     }
     match surveyed(app) {
-        _ if !runs && file.len > SMALL_FILE => vec![
+        _ if !runs && to_read(file) > SMALL => vec![
             vec![plain(format!(
                 "{} items, {} to read",
                 digits(file.items.0),
-                text::bytes(file.len)
+                text::bytes(to_read(file))
             ))],
             vec![plain("v counts its chains")],
         ],
@@ -299,7 +299,7 @@ fn about(app: &App) -> (Vec<Vec<Piece>>, Vec<Piece>) {
     match &state.lookup {
         Lookup::Nothing => (
             vec![
-                vec![plain("/ looks a key up, g a slot, H the longest chains")],
+                vec![plain("/ a key   g a slot   H the longest chains")],
                 vec![plain("i on a record looks its key up")],
             ],
             Vec::new(),
