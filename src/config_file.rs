@@ -85,6 +85,25 @@ impl fmt::Display for Allowed {
     }
 }
 
+impl Allowed {
+    /// For a program: `0..65535`, or words joined by `|`; `None` for what only a check of its own decides.
+    fn told(self) -> Option<String> {
+        match self {
+            Self::Range(from, to) => Some(format!("{from}..{to}")),
+            Self::OneOf(words) => Some(words.join("|")),
+            Self::Perm => Some("0|2|4|6".into()),
+            Self::Checked(..) => None,
+        }
+    }
+}
+
+/// What keys may be set to, as a server tells it: `listenPort=0..65535;flushDiskType=ASYNC_FLUSH|SYNC_FLUSH`.
+pub fn told(limits: &[Limits]) -> String {
+    let pairs = limits.iter().copied().flatten();
+    let told = pairs.filter_map(|(key, allowed)| Some(format!("{key}={}", allowed.told()?)));
+    told.collect::<Vec<_>>().join(";")
+}
+
 /// Keys with a narrower choice than their type.
 pub type Limits = &'static [(&'static str, Allowed)];
 

@@ -110,6 +110,7 @@ pub async fn get_config(
     let header = GetBrokerConfigReply {
         version: String::from_utf8_lossy(&json::to_vec(&version)).into_owned(),
         rmq_read_at_start: Some(config::read_at_start().collect::<Vec<_>>().join(";")),
+        rmq_limits: Some(config_file::told(&[config::LIMITS, config::STORE_LIMITS])),
     };
     Ok(Answer::ok(header, Text(config_file::to_text(&entries?))))
 }

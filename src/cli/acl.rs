@@ -15,6 +15,7 @@ use super::session::Session;
 use super::user::{failed, one};
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::auth::{CUSTOM, Rule, decide};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, Which};
 
 /// What a rule says.
@@ -68,6 +69,17 @@ fn resource(text: &str) -> Result<String, String> {
         return Err(wrong());
     }
     Ok(format!("{kind}:{name}"))
+}
+
+/// What a client asks for: one topic, group or cluster. A rule may name more than one, a request never does.
+fn one_resource(text: &str) -> Result<String, String> {
+    let asked = resource(text)?;
+    if asked.ends_with('*') {
+        return Err(format!(
+            "\"{text}\" is what a rule may name; ask for one TYPE:NAME"
+        ));
+    }
+    Ok(asked)
 }
 
 fn subject(text: &str) -> Result<String, String> {
@@ -125,7 +137,7 @@ pub enum Command {
         #[arg(value_parser = subject)]
         subject: String,
         /// TYPE:NAME
-        #[arg(long, value_name = "RESOURCE", value_parser = resource)]
+        #[arg(long, value_name = "RESOURCE", value_parser = one_resource)]
         resource: String,
         /// All, Pub, Sub, Create, Update, Delete, Get or List
         #[arg(long, value_name = "ACTION", value_parser = action)]
@@ -420,6 +432,16 @@ fn undo_line(rule: &Rule, broker: &BrokerAt) -> String {
     line
 }
 
+/// The command that takes a rule away.
+fn delete_line(subject: &str, resource: &str, broker: &BrokerAt) -> String {
+    format!(
+        "rmq acl delete {} --resource {} --broker {}",
+        quoted(subject),
+        quoted(resource),
+        broker.addr
+    )
+}
+
 async fn write(session: &Session, args: RuleArgs, create: bool) -> Result<(), Failure> {
     let subject = args.subject.as_str();
     let brokers = args.scope.brokers(session, Which::AllToWrite).await;
@@ -476,12 +498,7 @@ async fn write(session: &Session, args: RuleArgs, create: bool) -> Result<(), Fa
                 }
                 undo.push(undo_line(before, &broker));
             } else {
-                undo.push(format!(
-                    "rmq acl delete {} --resource {} --broker {}",
-                    quoted(subject),
-                    quoted(&rule.resource),
-                    broker.addr
-                ));
+                undo.push(delete_line(subject, &rule.resource, &broker));
             }
             plan.steps.push(Step {
                 target: broker.server().to_string(),
@@ -640,7 +657,10 @@ async fn check(
         let (resource, action, _) = asked;
         return Err(Failure::new(
             exit::WARNINGS,
-            format!("{subject} may not {action} on {resource} at {denied} brokers"),
+            format!(
+                "{subject} may not {action} on {resource} at {}",
+                counted(denied, "broker")
+            ),
         )
         .because("A broker asks its rules only with authorizationEnabled=true."));
     }
@@ -686,7 +706,7 @@ async fn copy(
         std::slice::from_ref(&target),
         Class::B,
     );
-    let mut work = Vec::new();
+    let (mut work, mut undo) = (Vec::new(), Vec::new());
     for (subject, rules) in rules {
         let before = there.get(&subject);
         let mut changed = Vec::new();
@@ -698,6 +718,10 @@ async fn copy(
             if before.is_some_and(|before| before.same_as(&rule)) {
                 continue;
             }
+            undo.push(match before {
+                Some(before) => undo_line(before, &target),
+                None => delete_line(&subject, &rule.resource, &target),
+            });
             plan.steps.push(Step {
                 target: target.server().to_string(),
                 field: format!("{subject} {}", rule.resource),
@@ -716,7 +740,7 @@ async fn copy(
             });
         }
     }
-    carry_out(session, plan, work, Vec::new(), None).await
+    carry_out(session, plan, work, Vec::new(), Some(undo.join(" && "))).await
 }
 
 #[cfg(test)]
@@ -730,6 +754,13 @@ mod tests {
         assert_eq!(resource("*").unwrap(), "*");
         for bad in ["Orders", "Queue:x", "Topic:", ""] {
             assert!(resource(bad).is_err(), "{bad}");
+        }
+        assert_eq!(one_resource("topic:Orders").unwrap(), "Topic:Orders");
+        for several in ["*", "Topic:*", "Topic:Ord*"] {
+            assert!(
+                resource(several).is_ok() && one_resource(several).is_err(),
+                "{several}"
+            );
         }
         assert_eq!(action("pub").unwrap(), "Pub");
         assert!(action("write").is_err());

@@ -20,6 +20,7 @@ use super::topic::not_found;
 use crate::client::admin::topic::masters;
 use crate::client::produce::{Outgoing, Producer};
 use crate::client::stretch::From;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Error, Which};
 
 /// Producer group of the probes.
@@ -498,10 +499,10 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
     clusters.dedup();
     let names: Vec<&str> = brokers.iter().map(|b| b.id.name.as_str()).collect();
     let amount = format!(
-        "{} of {} bytes to each of {} brokers",
+        "{} of {} bytes to each of {}",
         args.count,
         args.size,
-        brokers.len()
+        counted(brokers.len(), "broker")
     );
     ask(
         session,

@@ -12,7 +12,7 @@ use super::cold_flow;
 use super::container;
 use super::drain::{self, DrainArgs, UndrainArgs};
 use super::exit::Failure;
-use super::output::{Cell, Detail, Listing, col, wide};
+use super::output::{Cell, Detail, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 pub use super::server_config::pair;
 use super::server_config::{self, Target};
@@ -131,8 +131,8 @@ pub enum Command {
     ResetFlushOffset {
         /// A slave: NAME:ID or HOST:PORT
         broker: BrokerSelector,
-        /// Offset in the commit log
-        #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
+        /// Offset in the commit log; -1 is what a slave has before its master told one
+        #[arg(long, value_name = "OFFSET", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
         to: i64,
     },
     /// Brokers inside a broker container
@@ -224,10 +224,10 @@ async fn list(session: &Session, scope: &ScopeArgs) -> Result<Rows, Failure> {
         "BrokerList",
         &[
             col("name"),
-            col("id"),
-            col("role"),
+            less("id"),
+            less("role"),
             col("addr"),
-            col("version"),
+            less("version"),
             col("in_tps_10s"),
             col("out_tps_10s"),
             col("disk"),

@@ -156,41 +156,69 @@ async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Optio
         .map(|(topic, config)| (topic, config.perm.and(perm).and(Perm::READ_WRITE)))
         .collect();
     let end = Instant::now() + session.timeout;
-    let mut pause = Duration::from_millis(10);
-    loop {
-        let mut wrong = None;
-        for addr in client.name_servers() {
-            let shown = match client
-                .perms_at(addr, &broker.id.name, wanted.keys().cloned())
-                .await
-            {
-                Ok(shown) => shown,
-                // It learns from the broker when it is back, but what it hands out until then nobody has seen.
-                Err(e) => {
-                    wrong = Some(format!(
-                        "written; name server {addr} could not be asked: {}",
-                        e.reason()
-                    ));
-                    break;
-                }
-            };
-            wrong = shown
-                .iter()
-                .find(|(topic, shown)| wanted.get(*topic) != Some(&shown.and(Perm::READ_WRITE)))
-                .map(|(topic, shown)| {
-                    format!("name server {addr} still shows perm {shown} for topic {topic}")
+    let wanted = &wanted;
+    let wrong = client
+        .each(client.name_servers().to_vec(), |addr| async move {
+            perms_follow_at(client, &addr, &broker.id.name, wanted, end).await
+        })
+        .await;
+    wrong.into_iter().flatten().next()
+}
+
+/// The same at one name server. A broker tells all its topics in one registration, so a single topic is asked for until
+/// that has come, and each of the others once.
+async fn perms_follow_at(
+    client: &Client,
+    addr: &str,
+    broker: &str,
+    wanted: &BTreeMap<String, Perm>,
+    end: Instant,
+) -> Option<String> {
+    let mut pending: Vec<&String> = wanted.keys().collect();
+    let (mut pause, mut probe) = (Duration::from_millis(10), true);
+    while !pending.is_empty() {
+        let asked = if probe { &pending[..1] } else { &pending[..] };
+        let shown = client
+            .perms_at(addr, broker, asked.iter().map(|topic| (*topic).clone()))
+            .await;
+        let why = match shown {
+            // It learns from the broker when it is back, but what it hands out until then nobody has seen.
+            Err(e) => format!("written; name server {addr} could not be asked: {}", e.reason()),
+            Ok(shown) => {
+                let asked = asked.len();
+                // What a name server does not route shows nothing wrong.
+                let is_wrong = |topic: &String| {
+                    let perm = shown.get(topic)?.and(Perm::READ_WRITE);
+                    (wanted.get(topic) != Some(&perm)).then_some(perm)
+                };
+                let wrong = pending[..asked]
+                    .iter()
+                    .find_map(|topic| Some((topic.as_str(), is_wrong(topic)?)))
+                    .map(|(topic, perm)| {
+                        format!("name server {addr} still shows perm {perm} for topic {topic}")
+                    });
+                let mut place = 0;
+                pending.retain(|topic| {
+                    place += 1;
+                    place > asked || is_wrong(topic).is_some()
                 });
-            if wrong.is_some() {
-                break;
+                match wrong {
+                    // The probe is right: now the others.
+                    None => {
+                        probe = false;
+                        continue;
+                    }
+                    Some(why) => why,
+                }
             }
-        }
-        let why = wrong?;
+        };
         if Instant::now() + pause >= end {
             return Some(why);
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(250));
+        (pause, probe) = ((pause * 2).min(Duration::from_millis(250)), true);
     }
+    None
 }
 
 /// What one name server shows of a broker's topics.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::broker::{cluster_of, named};
 use super::broker_look::{JAVA_ONLY, without_rocksdb};
-use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::change::{self, Class, Outcome, Plan, Step, Undo, Unread};
 use super::exit::{self, Failure};
 use super::session::Session;
 use crate::client::admin::broker::CleanUp;
@@ -153,7 +153,8 @@ pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<
     if !by_name {
         change::want_name(session, &plan)?;
     }
-    change::execute(session, plan, None, async |plan| {
+    let gone = Undo::Never("what was deleted is gone");
+    change::execute(session, plan, gone, async |plan| {
         let done = client
             .each(looked, |(broker, _)| async move {
                 let server = broker.server();
@@ -279,7 +280,7 @@ pub async fn pop_rollback(session: &Session, args: CleanArgs) -> Result<(), Fail
         plan,
         ("POP records", not),
         brokers,
-        None,
+        Undo::Never("the records do not go back to RocksDB"),
         |broker| async move {
             vec![
                 match client.roll_back_pop(&broker.server(), client.deadline()).await {
@@ -315,7 +316,8 @@ pub async fn export_tables(session: &Session, args: ExportArgs) -> Result<(), Fa
         impact: vec!["the files are written under the brokers' own store directories, not here".into()],
     };
     let (tables, not) = (&args.tables, ("RocksDB tables", not));
-    change::each(session, plan, not, brokers, None, |broker| async move {
+    let stay = Undo::Never("the files stay on the brokers' machines");
+    change::each(session, plan, not, brokers, stay, |broker| async move {
         let (server, deadline) = (broker.server(), client.deadline());
         vec![
             match client.export_rocksdb_tables(&server, tables, deadline).await {

@@ -10,6 +10,7 @@ use super::output::{Cell, Format, Listing, col, printable};
 use super::session::Session;
 use super::time;
 use crate::client::admin::config::{is_secret, shown};
+use crate::client::words::counted;
 
 /// How much a change can hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +58,8 @@ pub struct Plan {
 pub enum Outcome {
     /// Written, and read back as wanted.
     Done,
+    /// Written, and read back as wanted; what that is worth.
+    DoneBut(String),
     /// Only planned.
     Planned,
     /// Failed.
@@ -66,14 +69,38 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// True when it is written and read back.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done | Self::DoneBut(_))
+    }
+
     /// For the result's column.
     pub fn text(&self) -> String {
         match self {
             Self::Done => "ok".into(),
+            Self::DoneBut(what) => format!("ok, {what}"),
             Self::Planned => "planned".into(),
             Self::Failed(failure) => failure.line(),
             Self::Unproven(why) => why.clone(),
         }
+    }
+}
+
+/// What is said of going back, under the rows of a change that was made.
+#[derive(Debug, Clone)]
+pub enum Undo {
+    /// The command that brings the state before back.
+    Line(String),
+    /// Nothing does, and why.
+    Never(&'static str),
+    /// Nothing is left to go back from.
+    Unsaid,
+}
+
+impl From<Option<String>> for Undo {
+    fn from(line: Option<String>) -> Self {
+        line.filter(|line| !line.is_empty())
+            .map_or(Self::Unsaid, Self::Line)
     }
 }
 
@@ -241,7 +268,7 @@ pub async fn carry_out<T, F: Future<Output = Outcome>>(
     plan: &Plan,
     writes: Vec<(usize, T)>,
     unread: Vec<Unread>,
-    undo: Option<String>,
+    undo: impl Into<Undo>,
     write: impl Fn(T) -> F,
 ) -> Result<(), Failure> {
     if session.dry_run {
@@ -305,7 +332,7 @@ pub fn rehearse(session: &Session, plan: &Plan, unread: Vec<Unread>, behind: usi
     for (outcome, unread) in outcomes.iter_mut().skip(first).zip(unread) {
         *outcome = Outcome::Failed(unread.failure);
     }
-    report(session, plan, outcomes, None)
+    report(session, plan, outcomes, Undo::Unsaid)
 }
 
 /// A change from its plan on: nothing to do, a dry run, or the question, the work and the report. `work` gives one
@@ -313,7 +340,7 @@ pub fn rehearse(session: &Session, plan: &Plan, unread: Vec<Unread>, behind: usi
 pub async fn execute(
     session: &Session,
     plan: Plan,
-    undo: Option<String>,
+    undo: impl Into<Undo>,
     work: impl AsyncFnOnce(&mut Plan) -> Vec<Outcome>,
 ) -> Result<(), Failure> {
     execute_but(session, plan, Vec::new(), undo, work).await
@@ -324,7 +351,7 @@ async fn execute_but(
     session: &Session,
     mut plan: Plan,
     unread: Vec<Unread>,
-    undo: Option<String>,
+    undo: impl Into<Undo>,
     work: impl AsyncFnOnce(&mut Plan) -> Vec<Outcome>,
 ) -> Result<(), Failure> {
     if plan.steps.is_empty() {
@@ -347,7 +374,7 @@ pub async fn each<T, F: Future<Output = Vec<Outcome>>>(
     mut plan: Plan,
     (field, unread): (&str, Vec<Unread>),
     work: Vec<T>,
-    undo: Option<String>,
+    undo: impl Into<Undo>,
     write: impl Fn(T) -> F,
 ) -> Result<(), Failure> {
     mention(&mut plan, field, &unread, !work.is_empty())?;
@@ -391,11 +418,11 @@ pub fn report(
     session: &Session,
     plan: &Plan,
     outcomes: Vec<Outcome>,
-    undo: Option<String>,
+    undo: impl Into<Undo>,
 ) -> Result<(), Failure> {
     let mut listing = listing();
     let planned = outcomes.iter().any(|o| matches!(o, Outcome::Planned));
-    let done = outcomes.iter().filter(|o| matches!(o, Outcome::Done)).count();
+    let done = outcomes.iter().filter(|o| o.is_done()).count();
     let mut first: Option<Failure> = None;
     for (step, outcome) in plan.steps.iter().zip(&outcomes) {
         listing.push(vec![
@@ -415,17 +442,23 @@ pub fn report(
                 listing.errors.push(failure.clone());
                 first.get_or_insert(failure);
             }
-            Outcome::Done | Outcome::Planned => {}
+            Outcome::Done | Outcome::DoneBut(_) | Outcome::Planned => {}
         }
     }
     let failed = listing.errors.len();
     // What was written is undone even when the rest failed, and what may have been written as well.
-    let written = |outcome: &Outcome| matches!(outcome, Outcome::Done | Outcome::Unproven(_));
-    let undo = undo
-        .filter(|_| outcomes.iter().any(written))
-        .map(|undo| session.for_same_servers(&undo));
+    let written = |outcome: &Outcome| outcome.is_done() || matches!(outcome, Outcome::Unproven(_));
+    let (undo, never) = match undo.into() {
+        _ if !outcomes.iter().any(written) => (None, None),
+        Undo::Line(undo) => (Some(session.for_same_servers(&undo)), None),
+        Undo::Never(why) => (None, Some(why)),
+        Undo::Unsaid => (None, None),
+    };
     if let Some(undo) = &undo {
         listing.summary.insert("undo".into(), json!(undo));
+    }
+    if let Some(why) = never {
+        listing.summary.insert("no_undo".into(), json!(why));
     }
     if !planned {
         journal(session, plan, &outcomes, undo.as_deref());
@@ -435,6 +468,9 @@ pub fn report(
     } else {
         session.printer.print(listing)?;
         print_undo(session, undo)?;
+        if let Some(why) = never.filter(|_| session.is_table()) {
+            writeln!(std::io::stdout().lock(), "no undo: {why}")?;
+        }
     }
     let (good, verb, rest) = if planned {
         (outcomes.len() - failed, "is planned", "cannot be done")
@@ -447,9 +483,9 @@ pub fn report(
         Some(failure) => Err(Failure {
             exit: exit::PARTIAL,
             what: format!(
-                "{} {verb} for {good} of {} steps, {failed} {rest}; first: {}",
+                "{} {verb} for {good} of {}, {failed} {rest}; first: {}",
                 plan.action,
-                plan.steps.len(),
+                counted(plan.steps.len(), "step"),
                 failure.what
             ),
             ..failure

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use super::cluster_look;
 use super::dashboard::TuiArgs;
 use super::exit::Failure;
-use super::output::{Cell, Listing, col, wide};
+use super::output::{Cell, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
@@ -245,10 +245,10 @@ pub async fn name_servers(session: &Session, args: &WatchArgs) -> Result<(), Fai
                 col("addr"),
                 col("state"),
                 col("kind"),
-                col("rtt_us"),
+                less("rtt_us"),
                 col("brokers"),
                 col("topics"),
-                col("scan_ms"),
+                less("scan_ms"),
                 col("disagrees"),
             ],
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cluster::{failure, look};
 use super::exit::{self, Failure};
-use super::output::{Cell, Detail, Listing, col, wide};
+use super::output::{Cell, Detail, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
@@ -31,13 +31,13 @@ pub async fn stats(session: &Session, cluster: Option<&str>) -> Result<Rows, Fai
             col("id"),
             col("in_tps_10s"),
             col("out_tps_10s"),
-            col("in_yesterday"),
-            col("out_yesterday"),
+            less("in_yesterday"),
+            less("out_yesterday"),
             col("in_today"),
             col("out_today"),
-            col("retained_ms"),
+            less("retained_ms"),
             col("disk"),
-            col("active"),
+            less("active"),
             wide("in_tps_1m"),
             wide("in_tps_10m"),
             wide("out_tps_1m"),
@@ -149,12 +149,12 @@ fn brokers(snapshot: &Snapshot) -> Listing {
             col("broker"),
             col("id"),
             col("addr"),
-            col("version"),
+            less("version"),
             col("in_tps_10s"),
             col("out_tps_10s"),
             col("disk"),
-            col("perm"),
-            col("flush"),
+            less("perm"),
+            less("flush"),
             col("state"),
         ],
     );

@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::context::{self, Config};
 use super::exit::{self, Failure};
-use super::output::{Cell, Detail, Listing, col, wide};
+use super::output::{Cell, Detail, Listing, col, less, wide};
 use super::session::{Global, Session};
 use super::time;
 use crate::client::Server;
@@ -217,10 +217,10 @@ async fn test(session: &Session) -> Result<(), Failure> {
         &[
             col("addr"),
             col("state"),
-            col("rtt_ms"),
+            less("rtt_ms"),
             col("kind"),
             col("brokers"),
-            col("clusters"),
+            less("clusters"),
         ],
     );
     listing.ordered = true;

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use super::exit::{self, Failure};
 use super::group::not_found;
-use super::output::{Cell, Detail, Listing, col, wide};
+use super::output::{Cell, Detail, Listing, PROPERTIES, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
@@ -132,8 +132,8 @@ async fn clients(session: &Session, group: Option<&str>, scope: &ScopeArgs) -> R
         &[
             col("client"),
             col("addr"),
-            col("language"),
-            col("version"),
+            less("language"),
+            less("version"),
             col("groups"),
             wide("brokers"),
         ],
@@ -435,7 +435,7 @@ async fn running_info(
             rate.consume_failed_msgs.into(),
         ]);
     }
-    let mut properties = Listing::new("Properties", &[col("property"), col("value")]);
+    let mut properties = Listing::new(PROPERTIES, &[col("property"), col("value")]);
     for (key, value) in info.properties.iter().chain(&info.user_consumer_info) {
         properties.push(vec![key.as_str().into(), value.as_str().into()]);
     }

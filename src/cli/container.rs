@@ -1,11 +1,17 @@
 //! `rmq broker container add|remove`: brokers inside a Java broker container.
 
-use clap::Subcommand;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use clap::Subcommand;
+use tokio::time::Instant;
+
+use super::change::{self, Class, Outcome, Plan, Step, Undo};
 use super::exit::{self, Failure};
+use super::quoted;
 use super::session::Session;
-use crate::client::{Error, Server};
+use crate::client::snapshot::BrokerId;
+use crate::client::{BrokerAt, Error, Server};
 
 /// `CLUSTER:NAME:ID`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,61 +72,200 @@ fn explained(e: &Error) -> Failure {
     }
 }
 
+/// Brokers that the name servers list; why not, when none of them answers.
+async fn listed(session: &Session) -> Result<BTreeSet<BrokerAt>, Failure> {
+    let client = &session.client;
+    let tables = client
+        .each(client.name_servers().to_vec(), |addr| async move {
+            client.look_cluster(&addr, client.deadline()).await
+        })
+        .await;
+    client.take_dead_name_servers();
+    let (mut found, mut failure, mut answered) = (BTreeSet::new(), None, false);
+    for table in tables {
+        match table {
+            Ok((table, _)) => {
+                answered = true;
+                found.extend(table.listed.into_iter().map(|listed| BrokerAt {
+                    id: listed.broker,
+                    addr: listed.addr,
+                }));
+            }
+            Err(e) => failure = Some(Failure::from(&e)),
+        }
+    }
+    match failure {
+        Some(failure) if !answered => Err(failure),
+        _ => Ok(found),
+    }
+}
+
+/// The file that a broker inside a container was started from.
+async fn started_from(session: &Session, broker: &BrokerAt) -> Option<String> {
+    let client = &session.client;
+    let config = client.broker_config(&broker.server(), client.deadline()).await;
+    config
+        .ok()?
+        .remove("brokerConfigPath")
+        .filter(|path| !path.is_empty())
+}
+
+/// Looks at what the name servers list until `look` gives something or the time of a request is over; then says `otherwise`.
+async fn until_listed<T>(
+    session: &Session,
+    otherwise: &str,
+    look: impl AsyncFn(BTreeSet<BrokerAt>) -> Option<T>,
+) -> Result<T, Outcome> {
+    let end = Instant::now() + session.timeout;
+    let mut pause = Duration::from_millis(20);
+    loop {
+        let why = match listed(session).await {
+            Ok(now) => match look(now).await {
+                Some(found) => return Ok(found),
+                None => otherwise.to_owned(),
+            },
+            Err(failure) => failure.line(),
+        };
+        if Instant::now() + pause >= end {
+            return Err(Outcome::Unproven(format!("the container says yes; {why}")));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}
+
 /// Runs a command on a container.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
-    let client = &session.client;
-    let (container, field, after, class) = match &command {
+    match command {
         Command::Add {
             container,
             broker_config,
-        } => (
-            container.clone(),
-            "broker".to_owned(),
-            format!("started from {broker_config}"),
-            Class::A,
-        ),
-        Command::Remove { container, broker } => (
-            container.clone(),
-            format!("broker {}:{}:{}", broker.cluster, broker.name, broker.id),
-            "stopped".to_owned(),
-            Class::B,
-        ),
-    };
-    let server = Server::at(container.as_str());
-    let plan = Plan {
-        action: match class {
-            Class::A => format!("add a broker to container {container}"),
-            Class::B | Class::C => format!("remove a broker from container {container}"),
-        },
-        object: container.clone(),
-        cluster: match &command {
-            Command::Add { .. } => String::new(),
-            Command::Remove { broker, .. } => broker.cluster.clone(),
-        },
+        } => add(session, &container, &broker_config).await,
+        Command::Remove { container, broker } => remove(session, &container, &broker).await,
+    }
+}
+
+fn plan(
+    action: String,
+    container: &Server,
+    class: Class,
+    (field, before, after): (&str, String, String),
+) -> Plan {
+    Plan {
+        action,
+        object: container.addr.clone(),
+        cluster: String::new(),
         class,
         steps: vec![Step {
-            target: server.to_string(),
-            field,
-            before: "-".into(),
+            target: container.to_string(),
+            field: field.to_owned(),
+            before,
             after,
         }],
         impact: Vec::new(),
+    }
+}
+
+async fn add(session: &Session, container: &str, path: &str) -> Result<(), Failure> {
+    let (client, server) = (&session.client, Server::at(container));
+    let mut plan = plan(
+        format!("add a broker to container {container}"),
+        &server,
+        Class::A,
+        ("broker", "-".into(), format!("started from {path}")),
+    );
+    if session.dry_run {
+        return change::rehearse(session, &plan, Vec::new(), 0);
+    }
+    change::confirm(session, &plan)?;
+    let before = listed(session).await.unwrap_or_default();
+    if let Err(e) = client.add_to_container(&server, path, client.deadline()).await {
+        return change::report(session, &plan, vec![Outcome::Failed(explained(&e))], Undo::Unsaid);
+    }
+    // The container does not say whom it has started: it is the newcomer that tells this file.
+    let before = &before;
+    let none = format!("no name server lists a new broker started from {path}");
+    let found = until_listed(session, &none, async |now| {
+        for broker in now.into_iter().filter(|broker| !before.contains(broker)) {
+            if started_from(session, &broker).await.as_deref() == Some(path) {
+                return Some(broker);
+            }
+        }
+        None
+    })
+    .await;
+    match found {
+        Ok(broker) => {
+            let inside = format!("{}:{}:{}", broker.id.cluster, broker.id.name, broker.id.id);
+            if let Some(step) = plan.steps.first_mut() {
+                step.after = format!("{inside} at {}", broker.addr);
+            }
+            let undo = format!(
+                "rmq broker container remove {} {}",
+                quoted(container),
+                quoted(&inside)
+            );
+            change::report(session, &plan, vec![Outcome::Done], Some(undo))
+        }
+        Err(unproven) => {
+            let unknown =
+                Undo::Never("which broker it is was not seen; rmq broker container remove wants its name");
+            change::report(session, &plan, vec![unproven], unknown)
+        }
+    }
+}
+
+async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(), Failure> {
+    let (client, server) = (&session.client, Server::at(container));
+    let id = BrokerId {
+        cluster: inside.cluster.clone(),
+        name: inside.name.clone(),
+        id: inside.id,
     };
-    change::execute(session, plan, None, async |_| {
-        let deadline = client.deadline();
-        let done = match &command {
-            Command::Add { broker_config, .. } => {
-                client.add_to_container(&server, broker_config, deadline).await
-            }
-            Command::Remove { broker, .. } => {
-                let id = (broker.cluster.as_str(), broker.name.as_str(), broker.id);
-                client.remove_from_container(&server, id, deadline).await
-            }
-        };
-        vec![match done {
-            Ok(()) => Outcome::Done,
-            Err(e) => Outcome::Failed(explained(&e)),
-        }]
+    let there = listed(session)
+        .await
+        .unwrap_or_default()
+        .into_iter()
+        .find(|broker| broker.id == id);
+    let path = match &there {
+        Some(broker) => started_from(session, broker).await,
+        None => None,
+    };
+    let mut plan = plan(
+        format!("remove a broker from container {container}"),
+        &server,
+        Class::B,
+        (
+            &format!("broker {}:{}:{}", inside.cluster, inside.name, inside.id),
+            there.as_ref().map_or_else(
+                || "not registered".to_owned(),
+                |broker| format!("registered at {}", broker.addr),
+            ),
+            "stopped".into(),
+        ),
+    );
+    plan.cluster.clone_from(&inside.cluster);
+    let undo = match path {
+        Some(path) => Undo::Line(format!(
+            "rmq broker container add {} --broker-config {}",
+            quoted(container),
+            quoted(&path)
+        )),
+        None => Undo::Never("the broker did not tell the file that it was started from"),
+    };
+    change::execute(session, plan, undo, async |_| {
+        let wanted = (inside.cluster.as_str(), inside.name.as_str(), inside.id);
+        if let Err(e) = client
+            .remove_from_container(&server, wanted, client.deadline())
+            .await
+        {
+            return vec![Outcome::Failed(explained(&e))];
+        }
+        let gone = until_listed(session, "a name server still lists the broker", async |now| {
+            now.iter().all(|broker| broker.id != id).then_some(())
+        })
+        .await;
+        vec![gone.map_or_else(|unproven| unproven, |()| Outcome::Done)]
     })
     .await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Undo};
 use super::exit::{self, Failure};
 use super::output::{Detail, Listing, col, wide};
 use super::server_config::{self, Target, explained, pair};
@@ -541,7 +541,8 @@ async fn clean(
         ids: ids.clone(),
         living,
     };
-    change::execute(session, plan, None, async |_| {
+    let gone = Undo::Never("a replica that comes back registers anew");
+    change::execute(session, plan, gone, async |_| {
         if let Err(e) = client.forget_replicas(&leader, &forget, client.deadline()).await {
             return vec![Outcome::Failed(failed(&e)); ids.len()];
         }

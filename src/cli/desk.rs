@@ -144,7 +144,7 @@ fn rehearsal(plan: &Plan, class: Class, outcomes: &[Outcome]) -> Rehearsal {
         before: step.before.clone(),
         after: step.after.clone(),
         result: outcome.text(),
-        good: matches!(outcome, Outcome::Done | Outcome::Planned),
+        good: outcome.is_done() || matches!(outcome, Outcome::Planned),
     });
     Rehearsal {
         action: plan.action.clone(),

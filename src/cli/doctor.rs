@@ -15,6 +15,7 @@ use crate::client::Deadline;
 use crate::client::doctor::gather::Examined;
 use crate::client::doctor::{CHECKS, check};
 use crate::client::findings::{Finding, Severity};
+use crate::client::words::counted;
 
 /// `rmq cluster doctor`
 #[derive(Debug, Clone, Args)]
@@ -136,12 +137,12 @@ pub async fn run(session: &Session, args: &DoctorArgs) -> Result<(), Failure> {
     }
     print(session, listing, args.fix_hints)?;
     session.note(&format!(
-        "{} checks over {} name servers, {} brokers, {} topics and {} groups in {}: {}",
-        wanted.len(),
-        snapshot.name_servers.len(),
-        snapshot.brokers.len(),
-        snapshot.topics.len(),
-        groups(&examined),
+        "{} over {}, {}, {} and {} in {}: {}",
+        counted(wanted.len(), "check"),
+        counted(snapshot.name_servers.len(), "name server"),
+        counted(snapshot.brokers.len(), "broker"),
+        counted(snapshot.topics.len(), "topic"),
+        counted(groups(&examined), "group"),
         time::duration(took),
         verdict(errors, warnings)
     ));

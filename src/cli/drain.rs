@@ -15,6 +15,7 @@ use super::exit::{self, Failure};
 use super::session::Session;
 use super::{quoted, time};
 use crate::client::drain::{Calm, Drain, Look, Next, Observer, PERMISSION, Settings, Survey, permission};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
 use crate::protocol::model::Perm;
 
@@ -401,7 +402,8 @@ fn tell_safe(
 ) -> Result<(), Failure> {
     for (group, lag) in &look.offline {
         session.warn(&format!(
-            "{group} is offline and {lag} messages behind on this broker"
+            "{group} is offline and {} behind on this broker",
+            counted(*lag, "message")
         ));
     }
     let passed_over: Vec<(&String, i64)> = look
@@ -412,7 +414,8 @@ fn tell_safe(
         .collect();
     for (group, lag) in &passed_over {
         session.warn(&format!(
-            "{group} is ignored and {lag} messages behind on this broker"
+            "{group} is ignored and {} behind on this broker",
+            counted(*lag, "message")
         ));
     }
     if !look.broadcasting.is_empty() {
@@ -452,8 +455,11 @@ fn tell_safe(
         format!(" of the groups waited for ({} stay)", stay.join(", "))
     };
     let line = format!(
-        "SAFE TO STOP {} ({}): in 0/s for {} s, {} queues, lag 0{offline}, {slave}",
-        broker.id.name, broker.addr, calm.quiet_s, survey.queues
+        "SAFE TO STOP {} ({}): in 0/s for {} s, {}, lag 0{offline}, {slave}",
+        broker.id.name,
+        broker.addr,
+        calm.quiet_s,
+        counted(survey.queues, "queue")
     );
     if session.is_table() && session.desk().is_none() {
         writeln!(std::io::stdout().lock(), "{line}")?;
@@ -544,8 +550,8 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         class: Class::B,
         steps: Vec::new(),
         impact: vec![format!(
-            "producers may write to {} topics here again",
-            topics.len()
+            "producers may write to {} here again",
+            counted(topics.len(), "topic")
         )],
     };
     if kept.method == Method::Wipe {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::client::words::counted;
 use crate::client::{self, CallError, error::reason};
 use crate::protocol::codes;
 
@@ -104,7 +105,7 @@ impl Failure {
                 }
                 let what = match failures.len() {
                     1 => "one target failed".to_owned(),
-                    n => format!("{n} targets failed"),
+                    n => format!("{} failed", counted(n, "target")),
                 };
                 Err(Self::new(exit, what).because(lines.join("\n       ")))
             }

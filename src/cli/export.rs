@@ -26,6 +26,7 @@ use crate::client::declare::write;
 use crate::client::doctor::AGREED_SETTINGS;
 use crate::client::produce::Producer;
 use crate::client::record::Record;
+use crate::client::words::counted;
 use crate::client::{Error, Which};
 
 /// Longest line of a file that is imported: a frame takes no more, and Base64 makes a third more of it.
@@ -191,10 +192,10 @@ async fn declared(session: &Session, args: &DeclaredArgs, topics: bool, groups: 
     }
     write_new(&args.out, text.as_bytes())?;
     session.note(&format!(
-        "{} topics and {} groups of {} brokers written to {}",
-        declared.topics.len(),
-        declared.groups.len(),
-        brokers.len(),
+        "{} and {} of {} written to {}",
+        counted(declared.topics.len(), "topic"),
+        counted(declared.groups.len(), "group"),
+        counted(brokers.len(), "broker"),
         args.out.display()
     ));
     Ok(())
@@ -399,7 +400,8 @@ pub async fn messages(session: &Session, args: &ExportArgs) -> Result<(), Failur
     progress.finish();
     let count = file.finish()?;
     session.note(&format!(
-        "{count} messages of {} written to {}",
+        "{} of {} written to {}",
+        counted(count, "message"),
         args.topic,
         args.out.display()
     ));
@@ -576,7 +578,7 @@ async fn send(
             () = tick => false,
         };
         if stop {
-            let text = format!("interrupted after {sent} messages");
+            let text = format!("interrupted after {}", counted(sent, "message"));
             let failure = Failure::new(exit::INTERRUPTED, text).hint(resume(number - 1));
             return Ok((sent, failed, Some(failure)));
         }

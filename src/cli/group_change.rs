@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 
 use super::broker::cluster_of;
-use super::change::{self, Class, Outcome, Plan, Step, mention};
+use super::change::{self, Class, Outcome, Plan, Step, Undo, mention};
 use super::exit::{self, Failure};
 use super::group::not_found;
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
@@ -16,6 +16,7 @@ use crate::client::admin::group::is_system;
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config::{GroupPatch, differences, fields, policy_text};
 use crate::client::admin::topic::MAX_QUEUES;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{
     CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy, GroupRetryPolicyType,
@@ -491,8 +492,8 @@ async fn update(
             None => Failure::new(
                 exit::NOT_FOUND,
                 format!(
-                    "group \"{name}\" has no configuration on {} brokers, only positions",
-                    brokers.len()
+                    "group \"{name}\" has no configuration on {}, only positions",
+                    counted(brokers.len(), "broker")
                 ),
             )
             .hint(format!("rmq group create {name}")),
@@ -595,8 +596,8 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         return Err(Failure::new(
             exit::PRECONDITION,
             format!(
-                "group \"{name}\" has {} clients online; nothing was changed",
-                ids.len()
+                "group \"{name}\" has {} online; nothing was changed",
+                counted(ids.len(), "client")
             ),
         )
         .because(format!("They are {}.", ids.join(", ")))
@@ -649,7 +650,7 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
             step(
                 target.clone(),
                 "offsets",
-                format!("positions in {} topics", there.offsets),
+                format!("positions in {}", counted(there.offsets, "topic")),
             );
             steps += 1;
         }
@@ -660,7 +661,7 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
             if args.keep_dlq && topic.starts_with(DLQ_PREFIX) {
                 continue;
             }
-            step(target.clone(), topic, format!("{messages} messages"));
+            step(target.clone(), topic, counted(*messages, "message"));
             *topics.entry(topic.clone()).or_default() += messages;
             writes.push((1, Removal::Topic(there.broker.clone(), topic.clone())));
         }
@@ -677,8 +678,10 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         }
     }
     for (topic, messages) in &topics {
-        plan.impact
-            .push(format!("{messages} messages of {topic} are lost"));
+        plan.impact.push(format!(
+            "{} of {topic} will be lost",
+            counted(*messages, "message")
+        ));
     }
     mention(&mut plan, "group", &unread, !writes.is_empty())?;
     if writes.is_empty() {
@@ -687,8 +690,8 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
             None => Failure::new(
                 exit::NOT_FOUND,
                 format!(
-                    "group \"{name}\" has nothing left to delete on {} brokers",
-                    brokers.len()
+                    "group \"{name}\" has nothing left to delete on {}",
+                    counted(brokers.len(), "broker")
                 ),
             ),
         });
@@ -709,7 +712,8 @@ async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> {
         outcomes.extend(done.into_iter().flatten());
     }
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
-    change::report(session, &plan, outcomes, None)
+    let gone = Undo::Never("what was deleted is kept nowhere; rmq group create makes the group anew");
+    change::report(session, &plan, outcomes, gone)
 }
 
 /// One thing to take away.

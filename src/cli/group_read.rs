@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::consumer;
 use super::exit::{self, Failure};
 use super::group::not_found;
-use super::output::{Cell, Detail, Listing, col, wide};
+use super::output::{Cell, Detail, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
@@ -15,6 +15,7 @@ use super::watch::{self, Rows, WatchArgs};
 use crate::client::Which;
 use crate::client::admin::group_check::{Gravity, GroupFinding, GroupView};
 use crate::client::admin::group_config::policy_text;
+use crate::client::words::counted;
 use crate::protocol::body::SubscriptionGroupConfig;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX, version_name};
 
@@ -126,12 +127,7 @@ fn config_row(broker: &str, addr: &str, cluster: &str, config: &SubscriptionGrou
         config.consume_from_min_enable.into(),
         config.notify_consumer_ids_changed_enable.into(),
         config.consume_timeout_minute.into(),
-        config
-            .attributes
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect::<Vec<_>>()
-            .into(),
+        Cell::Pairs(config.attributes.clone().into_iter().collect()),
         addr.into(),
         cluster.into(),
     ]
@@ -239,8 +235,8 @@ async fn check(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(), 
     }
     if findings.is_empty() && partial.is_ok() {
         session.note(&format!(
-            "{group}: nothing found ({} clients)",
-            view.clients.ids().len()
+            "{group}: nothing found ({})",
+            counted(view.clients.ids().len(), "client")
         ));
     }
     let any = !findings.is_empty();
@@ -257,7 +253,7 @@ async fn check(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(), 
             },
             match findings.len() {
                 1 => format!("{group}: one finding"),
-                n => format!("{group}: {n} findings"),
+                n => format!("{group}: {}", counted(n, "finding")),
             },
         )),
     }
@@ -296,8 +292,8 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
         &[
             col("client"),
             col("addr"),
-            col("language"),
-            col("version"),
+            less("language"),
+            less("version"),
             col("brokers"),
             col("queues"),
         ],

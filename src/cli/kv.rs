@@ -199,7 +199,8 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
         plan.impact
             .push("clients of an order topic follow it at their next look at the route".into());
     }
-    let (mut work, mut unread, mut before) = (Vec::new(), Vec::new(), None);
+    let everyone = read.len();
+    let (mut work, mut unread, mut was) = (Vec::new(), Vec::new(), Vec::new());
     for (addr, now) in read {
         match now {
             Ok(now) if now == value => {}
@@ -210,17 +211,17 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
                     before: text(now.as_ref()),
                     after: text(value.as_ref()),
                 });
-                before = before.or(now);
+                was.push((addr.clone(), now));
                 work.push(addr);
             }
             Err(failure) => unread.push(Unread::at(format!("name server {addr}"), failure)),
         }
     }
     let words = format!("{} {}", quoted(namespace), quoted(key));
-    let undo = match before {
-        Some(before) => format!("rmq kv set {words} {}", quoted(&before)),
-        None => format!("rmq kv delete {words}"),
-    };
+    let undo = undo(everyone, was, |before| match before {
+        Some(before) => format!("kv set {words} {}", quoted(before)),
+        None => format!("kv delete {words}"),
+    });
     let (wanted, field) = (value.as_deref(), format!("{namespace} {key}"));
     let unread = (field.as_str(), unread);
     change::each(session, plan, unread, work, Some(undo), |addr| async move {
@@ -240,4 +241,57 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
         }]
     })
     .await
+}
+
+/// The commands that give name servers back what they had. `was` has those that are written, `command` is what follows
+/// `rmq` for a value. One command does when all `everyone` of them had the same; else each value has a command of its own,
+/// for the name servers that had it.
+pub(super) fn undo(
+    everyone: usize,
+    was: Vec<(String, Option<String>)>,
+    command: impl Fn(Option<&str>) -> String,
+) -> String {
+    let written = was.len();
+    let mut by_value: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    for (addr, value) in was {
+        by_value.entry(value).or_default().push(addr);
+    }
+    if by_value.len() == 1 && written == everyone {
+        let value = by_value.into_keys().next().flatten();
+        return format!("rmq {}", command(value.as_deref()));
+    }
+    let commands = by_value.into_iter().map(|(value, addrs)| {
+        let addrs = quoted(&addrs.join(";"));
+        format!("rmq -n {addrs} {}", command(value.as_deref()))
+    });
+    commands.collect::<Vec<_>>().join(" && ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_server_gets_its_own_value_back() {
+        let was = |list: &[(&str, Option<&str>)]| -> Vec<(String, Option<String>)> {
+            let owned = |(addr, value): &(&str, Option<&str>)| ((*addr).to_owned(), value.map(str::to_owned));
+            list.iter().map(owned).collect()
+        };
+        let command = |value: Option<&str>| match value {
+            Some(value) => format!("set {value}"),
+            None => "delete".to_owned(),
+        };
+        let same = was(&[("n1:1", Some("a")), ("n2:1", Some("a"))]);
+        assert_eq!(undo(2, same.clone(), command), "rmq set a");
+        assert_eq!(
+            undo(3, same, command),
+            "rmq -n 'n1:1;n2:1' set a",
+            "the third one is not touched"
+        );
+        let differing = was(&[("n1:1", Some("a")), ("n2:1", None), ("n3:1", Some("a"))]);
+        assert_eq!(
+            undo(3, differing, command),
+            "rmq -n n2:1 delete && rmq -n 'n1:1;n3:1' set a"
+        );
+    }
 }

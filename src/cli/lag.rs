@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::exit::{self, Failure};
-use super::output::{Cell, Column, Listing, col, wide};
+use super::output::{Cell, Column, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
@@ -14,6 +14,7 @@ use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::group::{KnownGroups, is_system};
 use crate::client::lag::{Backlog, Backlogs, GroupKind, Place, place};
 use crate::client::snapshot::GroupLag;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Which, similar};
 
 /// `rmq group lag`
@@ -191,10 +192,10 @@ fn by_queue(groups: &BTreeMap<String, Backlog>, oldest: &Oldest, args: &LagArgs)
             col("topic"),
             col("broker"),
             col("queue"),
-            col("max"),
-            col("committed"),
+            less("max"),
+            less("committed"),
             col("lag"),
-            col("inflight"),
+            less("inflight"),
             col("lag_time_ms"),
             when(args.owners, "client"),
             col("note"),
@@ -379,14 +380,18 @@ fn tell_unasked(
 
 fn sentence(name: &str, backlog: &Backlog, oldest: Option<Duration>, partial: bool) -> String {
     let lag = match backlog.lag() {
-        Some(lag) => format!("{}{lag} messages behind", if partial { "at least " } else { "" }),
+        Some(lag) => format!(
+            "{}{} behind",
+            if partial { "at least " } else { "" },
+            counted(lag, "message")
+        ),
         None => "backlog unknown".into(),
     };
     let age = oldest.map_or_else(String::new, |age| {
         format!(", the oldest unread message is {} old", time::duration(age))
     });
     let unowned = match backlog.unowned() {
-        Some(n) if n > 0 => format!(", {n} queues that no client reads"),
+        Some(n) if n > 0 => format!(", {} that no client reads", counted(n, "queue")),
         _ => String::new(),
     };
     match backlog.kind() {
@@ -396,8 +401,8 @@ fn sentence(name: &str, backlog: &Backlog, oldest: Option<Duration>, partial: bo
         GroupKind::Offline => format!("{name}: {lag}{age}, OFFLINE (no client)"),
         GroupKind::Clustering => {
             format!(
-                "{name}: {lag}{age}, {} clients online{unowned}",
-                backlog.clients.len()
+                "{name}: {lag}{age}, {} online{unowned}",
+                counted(backlog.clients.len(), "client")
             )
         }
     }
@@ -410,7 +415,10 @@ fn over(args: &LagArgs, groups: &BTreeMap<String, Backlog>, oldest: &Oldest) -> 
         if let (Some(most), Some(lag)) = (args.fail_over, backlog.lag())
             && lag > most
         {
-            late.push(format!("{name} is {lag} messages behind (limit {most})"));
+            late.push(format!(
+                "{name} is {} behind (limit {most})",
+                counted(lag, "message")
+            ));
         }
         if let Some(most) = args.fail_over_time
             && let Some(age) = age(oldest, &backlog.queues).filter(|age| *age > most)
@@ -449,8 +457,8 @@ pub async fn not_found_in(
     let failure = Failure::new(
         exit::NOT_FOUND,
         format!(
-            "consumer group \"{group}\" has no subscription config and no committed offsets on any of {} brokers ({})",
-            servers.len(),
+            "consumer group \"{group}\" has no subscription config and no committed offsets on any of {} ({})",
+            counted(servers.len(), "broker"),
             servers.join(", ")
         ),
     );

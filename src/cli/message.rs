@@ -10,17 +10,18 @@ use clap::{Args, Subcommand};
 pub use super::body::BodyForm;
 use super::exit::{self, Failure};
 use super::message_list::StretchArgs;
-use super::output::{Cell, Column, Detail, Listing, col, wide};
+use super::output::{Cell, Column, Detail, Listing, PROPERTIES, col, wide};
 use super::session::Session;
 use super::tail::{self, TailArgs};
 use super::time::{self, When};
 use super::topic::not_found;
 use super::{message_act, message_list};
-use crate::client::admin::message::Pull;
+use crate::client::admin::message::{Pull, QueueAt};
 use crate::client::admin::topic::{MAX_QUEUES, masters};
 use crate::client::content::{JsonTest, Test};
 use crate::client::find::Name;
 use crate::client::produce::{Outgoing, Producer};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Message};
 use crate::protocol::model::java_hash;
 use crate::protocol::properties::names;
@@ -186,11 +187,11 @@ enum Delay {
 
 fn delay(text: &str) -> Result<Delay, String> {
     if let Ok(level) = text.parse::<i32>() {
-        return if (1..=99).contains(&level) {
+        return if level >= 1 {
             Ok(Delay::Level(level))
         } else {
             Err(format!(
-                "{level} is not a delay level; use 1 to 99, or a duration such as 90s"
+                "{level} is not a delay level; use 1 to 18, or a duration such as 90s"
             ))
         };
     }
@@ -267,18 +268,13 @@ pub fn row(message: &Message, body: BodyForm) -> Vec<Cell> {
         message.born_host.as_str().into(),
         message.unique_key().into(),
         message.offset_id.as_str().into(),
-        message
-            .properties
-            .iter()
-            .map(|(k, v)| format!("{k}={v}"))
-            .collect::<Vec<_>>()
-            .into(),
+        Cell::Pairs(message.properties.clone()),
     ]
 }
 
 /// One message in full.
 pub fn detail(message: &Message, body: BodyForm) -> Detail {
-    let mut properties = Listing::new("Properties", &[col("property"), col("value")]);
+    let mut properties = Listing::new(PROPERTIES, &[col("property"), col("value")]);
     properties.ordered = true;
     for (key, value) in &message.properties {
         properties.push(vec![key.as_str().into(), value.as_str().into()]);
@@ -384,7 +380,7 @@ async fn by_id(session: &Session, id: &str, topic: Option<&str>) -> Result<(Mess
         "{id} is a unique key{}",
         match copies {
             1 => String::new(),
-            n => format!(" of {n} copies, the first is shown"),
+            n => format!(" of {}, the first is shown", counted(n, "copy")),
         }
     ));
     Ok((message, failures))
@@ -417,7 +413,14 @@ async fn by_offset(
         tags: "*",
         hold: None,
     };
-    let pulled = client.pull(&at.broker, &pull, client.deadline()).await?;
+    let pulled = match client.pull(&at.broker, &pull, client.deadline()).await {
+        Ok(pulled) => pulled,
+        Err(e) => {
+            return Err(queue_missing(session, topic, &at)
+                .await
+                .unwrap_or_else(|| Failure::from(&e)));
+        }
+    };
     let range = match (pulled.min, pulled.max) {
         (Some(min), Some(max)) => {
             format!("; the queue holds offsets {min} up to, not including, {max}")
@@ -437,6 +440,31 @@ async fn by_offset(
                 ),
             )
         })
+}
+
+/// That a topic has no such queue on a broker, if it is so: a broker refuses a pull of it with SYSTEM_ERROR.
+async fn queue_missing(session: &Session, topic: &str, at: &QueueAt) -> Option<Failure> {
+    let route = session.client.route(topic).await.ok().flatten()?;
+    let queues = route
+        .queue_datas
+        .iter()
+        .find(|data| Some(&data.broker_name) == at.broker.name.as_ref())?
+        .read_queue_nums;
+    if (0..queues).contains(&at.queue) {
+        return None;
+    }
+    let failure = Failure::new(
+        exit::NOT_FOUND,
+        format!("topic {topic} has no queue {} on {}", at.queue, at.broker),
+    );
+    Some(
+        failure
+            .because(format!(
+                "Its {} there are numbered from 0.",
+                counted(queues, "queue")
+            ))
+            .hint(format!("rmq topic route {}", super::quoted(topic))),
+    )
 }
 
 /// Messages by key, or by unique key when `key` is none, from every master of the topic; failures; where it looked.
@@ -631,7 +659,10 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         create_topic: args.create,
     };
     match args.delay {
-        Some(Delay::Level(level)) => template.delay_level = Some(level),
+        Some(Delay::Level(level)) => {
+            check_level(session, &args, level).await?;
+            template.delay_level = Some(level);
+        }
         Some(Delay::Ms(ms)) => template
             .properties
             .push((names::TIMER_DELAY_MS.into(), ms.to_string())),
@@ -671,8 +702,8 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             return Err(missing_topic(session, &args.topic).await);
         }
         session.note(&format!(
-            "would send {} messages to {}",
-            bodies.len() as u64 * u64::from(args.count),
+            "would send {} to {}",
+            counted(bodies.len() as u64 * u64::from(args.count), "message"),
             args.topic
         ));
         return if session.is_table() {
@@ -725,6 +756,47 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         session.printer.print(listing)?;
     }
     verdict
+}
+
+/// Refuses a level that a broker of the topic does not have; a broker takes any, and delivers those beyond its list with the
+/// last one.
+async fn check_level(session: &Session, args: &SendArgs, level: i32) -> Result<(), Failure> {
+    let client = &session.client;
+    // A topic that is not there is told where the message is sent.
+    let Some(route) = client.route(&args.topic).await? else {
+        return known_levels(level, JAVA_LEVELS, "a broker");
+    };
+    let brokers = masters(&route).into_iter().filter(|broker| {
+        args.broker
+            .as_ref()
+            .is_none_or(|wanted| broker.id.name == *wanted || broker.addr == *wanted)
+    });
+    let levels = client
+        .each(brokers.collect(), |broker| async move {
+            let config = client.broker_config(&broker.server(), client.deadline()).await;
+            let list = config
+                .ok()
+                .and_then(|mut config| config.remove("messageDelayLevel"));
+            let levels = list.map_or(JAVA_LEVELS, |list| list.split_whitespace().count());
+            (levels, broker)
+        })
+        .await;
+    levels
+        .iter()
+        .try_for_each(|(levels, broker)| known_levels(level, *levels, &broker.id.name))
+}
+
+/// Levels of a broker that does not tell its own (`MessageStoreConfig.messageDelayLevel` of 5.3.3).
+const JAVA_LEVELS: usize = 18;
+
+fn known_levels(level: i32, levels: usize, broker: &str) -> Result<(), Failure> {
+    if usize::try_from(level).is_ok_and(|level| (1..=levels).contains(&level)) {
+        return Ok(());
+    }
+    Err(
+        Failure::usage(format!("{broker} has delay levels 1 to {levels}, not {level}"))
+            .hint("a duration such as --delay 90s, or --at TIME"),
+    )
 }
 
 /// The queue that Java's `SelectMessageQueueByHash` takes for a key: queues by broker name and number, the key's hash

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
 use super::body::BodyForm;
-use super::change::{self, Class, Outcome, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step, Undo};
 use super::exit::{self, Failure};
 use super::message::{self, Place};
 use super::output::{Cell, Detail, Listing, col};
@@ -324,7 +324,8 @@ async fn resend(session: &Session, args: ResendArgs) -> Result<(), Failure> {
         .push((dlq::RESENT_AT.into(), time::now_ms().to_string()));
     let producer = Producer::new(Arc::clone(&session.client), &args.producer_group)?;
     let (producer, copy) = (&producer, &copy);
-    change::carry_out(session, &plan, vec![(1, ())], Vec::new(), None, |()| async move {
+    let sent = Undo::Never("a message that was sent stays");
+    change::carry_out(session, &plan, vec![(1, ())], Vec::new(), sent, |()| async move {
         match producer.send(copy).await {
             Ok(sent) => {
                 session.note(&format!(
@@ -404,35 +405,43 @@ async fn push(session: &Session, args: PushArgs) -> Result<(), Failure> {
     let client = &session.client;
     let (broker, message, id) = (&broker, &message, id.as_str());
     let group = args.group.as_str();
-    change::carry_out(session, &plan, vec![(1, ())], Vec::new(), None, |()| async move {
-        let result = client
-            .push_message(
-                broker,
-                group,
-                id,
-                &message.topic,
-                &message.offset_id,
-                client.deadline(),
-            )
-            .await;
-        match result {
-            Ok(result) => {
-                let verdict = result.consume_result.map_or("no result", ConsumeResult::name);
-                let text = format!("{verdict} after {} ms", result.spent_time_mills);
-                match result.consume_result {
-                    Some(ConsumeResult::Success | ConsumeResult::Commit) => {
-                        session.note(&text);
-                        Outcome::Done
+    let consumed = Undo::Never("what the listener did stays");
+    change::carry_out(
+        session,
+        &plan,
+        vec![(1, ())],
+        Vec::new(),
+        consumed,
+        |()| async move {
+            let result = client
+                .push_message(
+                    broker,
+                    group,
+                    id,
+                    &message.topic,
+                    &message.offset_id,
+                    client.deadline(),
+                )
+                .await;
+            match result {
+                Ok(result) => {
+                    let verdict = result.consume_result.map_or("no result", ConsumeResult::name);
+                    let text = format!("{verdict} after {} ms", result.spent_time_mills);
+                    match result.consume_result {
+                        Some(ConsumeResult::Success | ConsumeResult::Commit) => {
+                            session.note(&text);
+                            Outcome::Done
+                        }
+                        _ => Outcome::Failed(
+                            Failure::new(exit::REJECTED, format!("the client did not consume it: {text}"))
+                                .because(result.remark.unwrap_or_else(|| "It gave no reason.".into())),
+                        ),
                     }
-                    _ => Outcome::Failed(
-                        Failure::new(exit::REJECTED, format!("the client did not consume it: {text}"))
-                            .because(result.remark.unwrap_or_else(|| "It gave no reason.".into())),
-                    ),
                 }
+                Err(e) => Outcome::Failed(Failure::from(&e)),
             }
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-        }
-    })
+        },
+    )
     .await
 }
 

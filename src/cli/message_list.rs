@@ -21,6 +21,7 @@ use crate::client::admin::message::{QueueAt, queues};
 use crate::client::content::Test;
 use crate::client::ordered::Pace;
 use crate::client::stretch::{From, Select, picked};
+use crate::client::words::counted;
 
 /// Rows that are printed at once when there is no limit.
 const CHUNK: usize = 1000;
@@ -135,9 +136,9 @@ pub async fn wanted(session: &Session, args: &StretchArgs) -> Result<Vec<QueueAt
         return Err(Failure::new(
             exit::NOT_FOUND,
             format!(
-                "topic {} has no such queue; it has {} queues on {}",
+                "topic {} has no such queue; it has {} on {}",
                 args.topic,
-                all.len(),
+                counted(all.len(), "queue"),
                 names.join(", ")
             ),
         )
@@ -498,7 +499,7 @@ pub async fn count(session: &Session, args: CountArgs) -> Result<(), Failure> {
     listing.summary.insert("messages".into(), total.into());
     let verdict = Failure::over(&listing.errors, answered);
     session.printer.print(listing)?;
-    session.note(&format!("{total} messages"));
+    session.note(&counted(total, "message"));
     verdict
 }
 

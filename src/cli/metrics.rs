@@ -1,7 +1,8 @@
 //! Rows as Prometheus text: every column of numbers is a metric, texts are its labels.
 //!
-//! `rmq_group_lag{group="CG",topic="T",broker="b",queue="0"} 7`. What is unknown has no sample; rows that differ in
-//! nothing but numbers count once, the first.
+//! `rmq_group_lag{group="CG",topic="T",broker="b",queue="0"} 7`. A metric is named by the kind of the rows and the column,
+//! with the unit of its values: times are in seconds. The names of [`NAMED`] stand for themselves. What is unknown has no
+//! sample; rows that differ in nothing but numbers count once, the first.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,6 +12,89 @@ use super::output::{Cell, Listing};
 
 /// Columns of numbers that name a row.
 const NAMING: &[&str] = &["queue", "id", "level", "offset"];
+
+/// Metrics with a name of their own and a sentence on what they are: kind, column, name, help.
+const NAMED: &[(&str, &str, &str, &str)] = &[
+    (
+        "GroupLag",
+        "lag",
+        "rmq_group_lag",
+        "Messages that the group has not consumed yet.",
+    ),
+    (
+        "GroupLag",
+        "max_queue_lag",
+        "rmq_group_max_queue_lag",
+        "Messages not consumed yet in the queue that is furthest behind.",
+    ),
+    (
+        "GroupLag",
+        "lag_time_ms",
+        "rmq_group_lag_time_seconds",
+        "Age of the oldest message that the group has not consumed yet.",
+    ),
+    (
+        "GroupLag",
+        "max",
+        "rmq_group_queue_end_offset",
+        "Offset behind the last message of the queue.",
+    ),
+    (
+        "GroupLag",
+        "committed",
+        "rmq_group_committed_offset",
+        "Offset of the next message that the group reads.",
+    ),
+    (
+        "GroupLag",
+        "inflight",
+        "rmq_group_inflight",
+        "Messages that clients have been given and have not acknowledged.",
+    ),
+    (
+        "GroupLag",
+        "consume_tps",
+        "rmq_group_consume_rate",
+        "Messages consumed a second.",
+    ),
+    (
+        "GroupLag",
+        "unowned",
+        "rmq_group_unowned_queues",
+        "Queues that no client of the group reads.",
+    ),
+];
+
+/// Name, help and factor of a column of numbers.
+fn metric(kind: &str, key: &str, is_span: bool) -> (String, String, f64) {
+    let factor = if is_span { 1e-3 } else { 1.0 };
+    if let Some((.., name, help)) = NAMED.iter().find(|(k, column, ..)| (*k, *column) == (kind, key)) {
+        return ((*name).to_owned(), (*help).to_owned(), factor);
+    }
+    let words = words(kind);
+    let mut name = format!("rmq_{}", words.join("_"));
+    let key = match key.strip_suffix("_ms") {
+        Some(stem) if is_span => format!("{stem}_seconds"),
+        _ => key.to_owned(),
+    };
+    if !name.ends_with(&format!("_{key}")) {
+        name = format!("{name}_{key}");
+    }
+    let help = format!("Column {key} of {}.", words.join(" "));
+    (name, help, factor)
+}
+
+/// `GroupLag` as `group`, `lag`.
+fn words(kind: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for c in kind.chars() {
+        match words.last_mut() {
+            Some(word) if !c.is_ascii_uppercase() => word.push(c),
+            _ => words.push(c.to_ascii_lowercase().to_string()),
+        }
+    }
+    words
+}
 
 /// Writes the samples of a listing; false when it has rows and none of them a number.
 pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<bool> {
@@ -26,35 +110,21 @@ pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<bool> {
         if !is_metric {
             continue;
         }
-        let name = metric(listing.kind, column.key);
+        let is_span = listing.rows.iter().any(|row| matches!(row[at], Cell::Span(_)));
+        let (name, help, factor) = metric(listing.kind, column.key, is_span);
         some = true;
+        writeln!(out, "# HELP {name} {help}")?;
         writeln!(out, "# TYPE {name} gauge")?;
         let mut written = BTreeSet::new();
         for row in &listing.rows {
             let Some(value) = row[at].number() else { continue };
             let labels = labels(listing, row);
             if written.insert(labels.clone()) {
-                writeln!(out, "{name}{labels} {value}")?;
+                writeln!(out, "{name}{labels} {}", value * factor)?;
             }
         }
     }
     Ok(some)
-}
-
-/// `GroupLag` and `lag` are `rmq_group_lag`, `GroupLag` and `max` are `rmq_group_lag_max`.
-fn metric(kind: &str, key: &str) -> String {
-    let mut name = String::from("rmq");
-    for c in kind.chars() {
-        if c.is_ascii_uppercase() {
-            name.push('_');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    if !name.ends_with(&format!("_{key}")) {
-        name.push('_');
-        name.push_str(key);
-    }
-    name
 }
 
 fn labels(listing: &Listing, row: &[Cell]) -> String {
@@ -118,11 +188,28 @@ mod tests {
         assert!(write(&listing, &mut out).unwrap());
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "# TYPE rmq_group_lag gauge\n\
+            "# HELP rmq_group_lag Messages that the group has not consumed yet.\n\
+             # TYPE rmq_group_lag gauge\n\
              rmq_group_lag{group=\"C\\\"G\",queue=\"3\"} 7\n\
-             # TYPE rmq_group_lag_lag_time_ms gauge\n\
-             rmq_group_lag_lag_time_ms{group=\"C\\\"G\",queue=\"3\"} 1500\n"
+             # HELP rmq_group_lag_time_seconds Age of the oldest message that the group has not consumed yet.\n\
+             # TYPE rmq_group_lag_time_seconds gauge\n\
+             rmq_group_lag_time_seconds{group=\"C\\\"G\",queue=\"3\"} 1.5\n"
         );
+    }
+
+    #[test]
+    fn a_column_without_a_name_of_its_own_is_named_by_kind_and_unit() {
+        let named = |kind: &str, key: &str, span: bool| metric(kind, key, span).0;
+        assert_eq!(named("GroupLag", "max", false), "rmq_group_queue_end_offset");
+        assert_eq!(
+            named("BrokerList", "put_p99_ms", true),
+            "rmq_broker_list_put_p99_seconds"
+        );
+        assert_eq!(
+            named("BrokerList", "in_tps_10s", false),
+            "rmq_broker_list_in_tps_10s"
+        );
+        assert_eq!(named("TopicStats", "stats", false), "rmq_topic_stats");
     }
 
     #[test]

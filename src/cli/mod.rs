@@ -101,7 +101,7 @@ enum Command {
     #[command(subcommand, visible_aliases = ["brokers", "b"])]
     Broker(BrokerCommand),
     /// Name servers
-    #[command(subcommand, visible_alias = "ns")]
+    #[command(subcommand, visible_alias = "ns", alias = "namesrvs")]
     Namesrv(NamesrvCommand),
     /// Topics
     #[command(subcommand, visible_aliases = ["topics", "t"])]
@@ -122,7 +122,7 @@ enum Command {
     #[command(subcommand, visible_aliases = ["messages", "msg"])]
     Message(MessageCommand),
     /// Key-value store of the name servers
-    #[command(subcommand)]
+    #[command(subcommand, alias = "kvs")]
     Kv(kv::Command),
     /// Users of brokers
     #[command(subcommand, visible_alias = "users")]
@@ -134,17 +134,17 @@ enum Command {
     #[command(subcommand, visible_alias = "controllers")]
     Controller(controller::Command),
     /// Dead letters
-    #[command(subcommand)]
+    #[command(subcommand, alias = "dlqs")]
     Dlq(dlq::Command),
     /// Write topics, groups, settings or messages to files
-    #[command(subcommand)]
+    #[command(subcommand, alias = "exports")]
     Export(export::ExportCommand),
     /// Make a cluster look as a file says
     Apply(apply::ApplyArgs),
     /// Show how a cluster differs from a file; changes nothing
     Diff(apply::FileArgs),
     /// Read files back
-    #[command(subcommand)]
+    #[command(subcommand, alias = "imports")]
     Import(export::ImportCommand),
     /// Examine the clusters and say what needs a look
     Doctor(doctor::DoctorArgs),
@@ -155,10 +155,10 @@ enum Command {
     #[command(visible_alias = "top")]
     Tui(dashboard::TuiArgs),
     /// A store directory, offline or beside the broker that runs on it
-    #[command(subcommand)]
+    #[command(subcommand, alias = "stores")]
     Store(store::Command),
     /// Contexts in the configuration file
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "context", aliases = ["configs", "contexts"])]
     Config(config::Command),
     /// Run a command of the old mqadmin, and show the rmq command that it is now
     Mqadmin(mqadmin::MqadminArgs),
@@ -540,6 +540,42 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Section 1 of the specification: the plural of each noun, and five short forms.
+    #[test]
+    fn nouns_have_their_plurals_and_short_forms() {
+        for alias in [
+            "topics",
+            "groups",
+            "brokers",
+            "clusters",
+            "messages",
+            "offsets",
+            "producers",
+            "consumers",
+            "namesrvs",
+            "kvs",
+            "users",
+            "acls",
+            "stores",
+            "exports",
+            "imports",
+            "controllers",
+            "dlqs",
+            "configs",
+            "context",
+            "g",
+            "t",
+            "b",
+            "ns",
+            "msg",
+            "top",
+        ] {
+            let asked = command().try_get_matches_from(["rmq", alias, "--help"]);
+            let kind = asked.map(drop).map_err(|e| e.kind());
+            assert_eq!(kind, Err(clap::error::ErrorKind::DisplayHelp), "{alias}");
+        }
+    }
 
     #[test]
     fn the_grammar_is_consistent() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::change::{self, Class, Outcome, Plan, Step, Undo, Unread};
 use super::cluster;
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, wide};
@@ -17,6 +17,7 @@ use crate::client::admin::config::ConfigOf;
 use crate::client::admin::namesrv::{Difference, NameServerView, differences};
 use crate::client::admin::topic::kind;
 use crate::client::snapshot::TopicKind;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, CallError, Deadline, Error, Server, similar};
 
 /// How long a broker that is to be dropped has for an answer.
@@ -298,7 +299,7 @@ async fn diff(session: &Session, args: DiffArgs) -> Result<(), Failure> {
         }
         n => Err(Failure::new(
             exit::WARNINGS,
-            format!("the name servers differ in {n} points"),
+            format!("the name servers differ in {}", counted(n, "point")),
         )
         .because("Brokers register with each name server for itself; a difference that stays means that one does not reach one of them.")
         .hint("rmq namesrv diff --settle 30s")),
@@ -401,7 +402,8 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
     }
     let field = format!("broker {text}");
     let unread = (field.as_str(), unread);
-    change::each(session, plan, unread, work, None, |(addr, broker)| async move {
+    let gone = Undo::Never("a broker that runs registers again by itself");
+    change::each(session, plan, unread, work, gone, |(addr, broker)| async move {
         let written = client.unregister_broker(&addr, &broker, client.deadline()).await;
         if let Err(e) = written {
             return vec![Outcome::Failed(Failure::from(&e))];

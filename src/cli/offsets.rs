@@ -15,6 +15,7 @@ use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::positions::Goal;
 use crate::client::saved_offsets::{Chosen, SavedOffset, SavedOffsets};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::model::{check_group, check_topic};
 
@@ -229,9 +230,9 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     write_file(&args.out, &saved.text())?;
     let groups: BTreeSet<&String> = saved.offsets.iter().map(|o| &o.group).collect();
     session.note(&format!(
-        "{} offsets of {} groups in {}",
-        saved.offsets.len(),
-        groups.len(),
+        "{} of {} in {}",
+        counted(saved.offsets.len(), "offset"),
+        counted(groups.len(), "group"),
         args.out.display()
     ));
     Ok(())
@@ -336,9 +337,9 @@ fn refuse_untimed(file: &SavedOffsets, path: &std::path::Path) -> Result<(), Fai
     Err(Failure::new(
         exit::PRECONDITION,
         format!(
-            "{} has {} entries without a store time, the first is {} in {} {}/{}; nothing was changed",
+            "{} has {} without a store time, the first is {} in {} {}/{}; nothing was changed",
             path.display(),
-            untimed.count() + 1,
+            counted(untimed.count() + 1, "entry"),
             first.group,
             first.topic,
             first.broker,
@@ -367,8 +368,8 @@ async fn by_time(
         session.warn(&format!("{topic} is not here; {group} is left out in it"));
     } else if !offsets.is_empty() {
         session.warn(&format!(
-            "{topic} has {} queues of the file not here; {group} goes on in those that there are",
-            offsets.len()
+            "{topic} has {} of the file not here; {group} goes on in those that there are",
+            counted(offsets.len(), "queue")
         ));
     }
     let found = client

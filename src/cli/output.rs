@@ -213,16 +213,35 @@ pub struct Column {
     pub key: &'static str,
     /// Shown in the wide form only.
     pub wide: bool,
+    /// Left out of a table first when the terminal is too narrow.
+    pub less: bool,
 }
 
 /// A column of every form.
 pub const fn col(key: &'static str) -> Column {
-    Column { key, wide: false }
+    Column {
+        key,
+        wide: false,
+        less: false,
+    }
 }
 
 /// A column of the wide form (and of JSON and CSV).
 pub const fn wide(key: &'static str) -> Column {
-    Column { key, wide: true }
+    Column {
+        key,
+        wide: true,
+        less: false,
+    }
+}
+
+/// A column of every form that a narrow terminal does without.
+pub const fn less(key: &'static str) -> Column {
+    Column {
+        key,
+        wide: false,
+        less: true,
+    }
 }
 
 /// Rows of one kind.
@@ -258,6 +277,9 @@ impl Listing {
         self.rows.push(row);
     }
 }
+
+/// Kind of a table of names and their values.
+pub const PROPERTIES: &str = "Properties";
 
 /// One object: named values, and tables that belong to it.
 #[derive(Debug, Clone, Default)]
@@ -631,8 +653,7 @@ impl Printer {
         }
         for (key, listing) in tables {
             let listing = self.arrange(listing)?;
-            let rows: Vec<Value> = listing.rows.iter().map(|r| item(&listing.columns, r)).collect();
-            object.insert(key.to_owned(), Value::Array(rows));
+            object.insert(key.to_owned(), nested(&listing));
         }
         Ok(Value::Object(object))
     }
@@ -730,16 +751,75 @@ impl Printer {
 
     /// The table as text. Every line ends in a newline and has no blanks before it.
     fn table(&self, listing: &Listing) -> String {
+        let width = self.width.filter(|_| self.format == Format::Table);
+        let left_out = match width {
+            // Who names the columns gets them.
+            Some(width) if self.columns.is_none() => self.left_out(listing, width),
+            _ => Vec::new(),
+        };
+        if !left_out.is_empty() {
+            let names: Vec<&str> = left_out.iter().map(|&i| listing.columns[i].key).collect();
+            let note = format!("({} left out; -o wide has all columns)", names.join(", "));
+            let keep = |i: &usize| !left_out.contains(i);
+            let narrow = Listing {
+                columns: (0..listing.columns.len())
+                    .filter(keep)
+                    .map(|i| listing.columns[i])
+                    .collect(),
+                rows: listing
+                    .rows
+                    .iter()
+                    .map(|row| (0..row.len()).filter(keep).map(|i| row[i].clone()).collect())
+                    .collect(),
+                kind: listing.kind,
+                ..Listing::default()
+            };
+            return format!(
+                "{}{}\n",
+                self.text(&narrow, width),
+                cut(&note, width.unwrap_or(usize::MAX))
+            );
+        }
+        self.text(listing, width)
+    }
+
+    /// The columns that a terminal of this width has no room for: first those that matter less, then others from the right.
+    /// The first column stays, it says which row it is. A text gives way before a column does, down to [`LEAST`].
+    fn left_out(&self, listing: &Listing, width: usize) -> Vec<usize> {
+        let needs: Vec<usize> = (0..listing.columns.len())
+            .map(|i| {
+                let head = heading(&listing.columns[i]).width();
+                let cells = listing.rows.iter().map(|row| self.shown(&row[i]).width());
+                let most = cells.max().unwrap_or(0).max(head);
+                if is_whole(listing, i) {
+                    most
+                } else {
+                    most.min(LEAST.max(head))
+                }
+            })
+            .collect();
+        let mut order: Vec<usize> = (1..listing.columns.len()).rev().collect();
+        order.sort_by_key(|&i| !listing.columns[i].less);
+        let mut left_out = Vec::new();
+        let mut total = needs.iter().sum::<usize>() + 2 * needs.len().saturating_sub(1);
+        for i in order {
+            if total <= width {
+                break;
+            }
+            total -= needs[i] + 2;
+            left_out.push(i);
+        }
+        left_out.sort_unstable();
+        left_out
+    }
+
+    fn text(&self, listing: &Listing, width: Option<usize>) -> String {
         let mut cells: Vec<Vec<String>> = listing
             .rows
             .iter()
             .map(|row| row.iter().map(|c| self.shown(c)).collect())
             .collect();
-        let heads: Vec<String> = listing
-            .columns
-            .iter()
-            .map(|c| c.key.to_uppercase().trim_end_matches("_MS").to_owned())
-            .collect();
+        let heads: Vec<String> = listing.columns.iter().map(heading).collect();
         let numeric: Vec<bool> = (0..heads.len())
             .map(|i| {
                 let mut known = listing
@@ -751,8 +831,9 @@ impl Printer {
                 known.peek().is_some() && known.all(Cell::is_number)
             })
             .collect();
-        if let Some(width) = self.width.filter(|_| self.format == Format::Table) {
-            cut_to(width, &heads, &numeric, &mut cells);
+        if let Some(width) = width {
+            let whole: Vec<bool> = (0..heads.len()).map(|i| is_whole(listing, i)).collect();
+            cut_to(width, &heads, &whole, &mut cells);
         }
         let mut table = Table::new();
         table
@@ -804,6 +885,19 @@ fn human(number: i64) -> String {
     number.to_string()
 }
 
+/// A table of a detail: properties are an object, as they are in a row.
+fn nested(listing: &Listing) -> Value {
+    if listing.kind == PROPERTIES {
+        let pairs = listing.rows.iter().filter_map(|row| match row.as_slice() {
+            [Cell::Text(key), value] => Some((key.clone(), json!(value.raw()))),
+            _ => None,
+        });
+        return Value::Object(pairs.collect());
+    }
+    let rows = listing.rows.iter().map(|row| item(&listing.columns, row));
+    Value::Array(rows.collect())
+}
+
 fn item(columns: &[Column], row: &[Cell]) -> Value {
     let mut out = Map::new();
     for (column, cell) in columns.iter().zip(row) {
@@ -819,9 +913,24 @@ fn compare(a: &Cell, b: &Cell) -> std::cmp::Ordering {
     }
 }
 
-/// Cuts the widest text columns until the table fits; numbers stay whole.
-fn cut_to(width: usize, heads: &[String], numeric: &[bool], cells: &mut [Vec<String>]) {
-    const LEAST: usize = 8;
+/// What a column of texts is cut down to at most.
+const LEAST: usize = 8;
+
+fn heading(column: &Column) -> String {
+    column.key.to_uppercase().trim_end_matches("_MS").to_owned()
+}
+
+/// True for a column of which a part is of no use: numbers, times, addresses.
+fn is_whole(listing: &Listing, at: usize) -> bool {
+    listing.rows.iter().all(|row| match &row[at] {
+        Cell::Text(text) => text.parse::<std::net::SocketAddr>().is_ok(),
+        Cell::List(_) | Cell::Pairs(_) => false,
+        _ => true,
+    })
+}
+
+/// Cuts the widest columns of texts until the table fits; what is of use only as a whole stays whole.
+fn cut_to(width: usize, heads: &[String], whole: &[bool], cells: &mut [Vec<String>]) {
     let mut widths: Vec<usize> = heads.iter().map(|h| h.width()).collect();
     for row in cells.iter() {
         for (w, cell) in widths.iter_mut().zip(row) {
@@ -835,7 +944,7 @@ fn cut_to(width: usize, heads: &[String], numeric: &[bool], cells: &mut [Vec<Str
             break;
         }
         let Some(widest) = (0..widths.len())
-            .filter(|&i| !numeric[i] && widths[i] > LEAST)
+            .filter(|&i| !whole[i] && widths[i] > LEAST)
             .max_by_key(|&i| widths[i])
         else {
             break;
@@ -960,6 +1069,75 @@ mod tests {
     fn human_numbers_have_three_digits_and_a_unit() {
         let text = [0, 999, 1_204, 15_360, 999_400, 3_400_000, -2_000_000_000].map(human);
         assert_eq!(text, ["0", "999", "1.20k", "15.4k", "999k", "3.40M", "-2.00G"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_loses_what_matters_less_and_never_a_part_of_an_address_or_a_time() {
+        let mut p = printer(Format::Table);
+        let mut listing = Listing::new(
+            "BrokerList",
+            &[
+                col("name"),
+                col("addr"),
+                less("version"),
+                col("in_tps"),
+                less("role"),
+                col("target_time"),
+            ],
+        );
+        listing.push(vec![
+            "broker-with-a-name-as-long-as-a-sentence".into(),
+            "10.100.200.30:10911".into(),
+            "V5_3_3".into(),
+            Cell::Int(123),
+            "master".into(),
+            Cell::Time(1_795_973_628_318),
+        ]);
+        let table = |p: &Printer| {
+            let mut out = Vec::new();
+            p.write(listing.clone(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        p.width = Some(72);
+        let text = table(&p);
+        assert!(text.lines().all(|line| line.width() <= 72), "{text}");
+        assert!(
+            text.contains("10.100.200.30:10911") && text.contains("2026-11-29 17:33:48.318"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("ROLE") && text.contains("VERSION") && text.contains("role left out"),
+            "{text}"
+        );
+        p.width = Some(30);
+        let text = table(&p);
+        assert!(
+            text.starts_with("NAME") && !text.contains("TARGET_TIME"),
+            "{text}"
+        );
+        p.width = Some(500);
+        assert!(!table(&p).contains("left out"));
+        p.width = Some(30);
+        p.columns = Some(vec!["name".into(), "target_time".into()]);
+        assert!(
+            table(&p).contains("2026-11-29 17:33:48.318"),
+            "chosen columns stay"
+        );
+    }
+
+    #[test]
+    fn properties_are_an_object() {
+        let mut properties = Listing::new(PROPERTIES, &[col("property"), col("value")]);
+        properties.push(vec!["KEYS".into(), "a b".into()]);
+        let detail = Detail {
+            kind: "Message",
+            tables: vec![("properties", properties)],
+            ..Detail::default()
+        };
+        let mut out = Vec::new();
+        printer(Format::Json).write_detail(detail, &mut out).unwrap();
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["items"][0]["properties"], json!({"KEYS": "a b"}));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Subcommand;
 
 use super::exit::{self, Failure};
-use super::output::{Cell, Listing, col, wide};
+use super::output::{Cell, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::topic::not_found;
@@ -79,8 +79,8 @@ pub async fn list(session: &Session, brokers: Vec<BrokerAt>, kind: &'static str)
             col("group"),
             col("client"),
             col("addr"),
-            col("language"),
-            col("version"),
+            less("language"),
+            less("version"),
             col("last_heartbeat"),
             wide("brokers"),
         ],
@@ -151,8 +151,8 @@ async fn clients(
         &[
             col("client"),
             col("addr"),
-            col("language"),
-            col("version"),
+            less("language"),
+            less("version"),
             col("brokers"),
         ],
     );

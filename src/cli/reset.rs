@@ -11,7 +11,7 @@ use clap::{ArgGroup, Args};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::lag::Known;
-use super::output::{Cell, Listing, col, wide};
+use super::output::{Cell, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::{quoted, time};
@@ -21,6 +21,7 @@ use crate::client::positions::{
     Audience, Goal, GoalError, Method, Move, MoveError, Seen, judge, method, went_back,
 };
 use crate::client::saved_offsets::{Chosen, SavedOffsets};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Error, Which};
 use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, version_name};
 
@@ -276,7 +277,7 @@ pub async fn batch(
     }
     let positions = client.positions(brokers, group, topic).await?;
     if positions.is_empty() {
-        let searched = format!("{} brokers", brokers.len());
+        let searched = counted(brokers.len(), "broker");
         return Err(super::topic::not_found(session, topic, searched).await);
     }
     if positions.iter().all(|at| at.current.is_none())
@@ -296,7 +297,7 @@ pub async fn batch(
 
 fn would(one: &Move) -> String {
     match (one.at.current, one.replays(), one.skips()) {
-        (None, _, _) => "begin here".into(),
+        (None, _, _) => format!("begin, {} to read", one.unread_of_none().unwrap_or(0)),
         (_, 0, 0) => "none".into(),
         (_, 0, skips) => format!("skip {skips}"),
         (_, replays, _) => format!("replay {replays}"),
@@ -317,11 +318,22 @@ fn verdict(session: &Session, batch: &Batch) -> String {
         .map_or_else(String::new, |text| format!(" stored since {text}"));
     let clients = match batch.audience.clients.len() {
         0 => "offline".to_owned(),
-        n => format!("{n} clients online"),
+        n => format!("{} online", counted(n, "client")),
+    };
+    let new: Vec<i64> = batch.moves.iter().filter_map(Move::unread_of_none).collect();
+    let new = match new.len() {
+        0 => String::new(),
+        n => format!(
+            "; it has no position yet in {}, and begins there with {} to read",
+            counted(n, "queue"),
+            counted(new.iter().sum::<i64>(), "message")
+        ),
     };
     format!(
-        "{} ({clients}) in {}: replays {replays} messages{since}, skips {skips}",
-        batch.group, batch.topic
+        "{} ({clients}) in {}: replays {}{since}, skips {skips}{new}",
+        batch.group,
+        batch.topic,
+        counted(replays, "message")
     )
 }
 
@@ -333,11 +345,11 @@ fn preview(session: &Session, batch: &Batch) -> Result<(), Failure> {
             wide("topic"),
             col("broker"),
             col("queue"),
-            col("min"),
-            col("max"),
+            less("min"),
+            less("max"),
             col("current"),
             col("target"),
-            col("delta"),
+            less("delta"),
             col("would"),
             col("target_time"),
         ],
@@ -363,6 +375,13 @@ fn preview(session: &Session, batch: &Batch) -> Result<(), Failure> {
         .summary
         .insert("replays".into(), sum(Move::replays).into());
     listing.summary.insert("skips".into(), sum(Move::skips).into());
+    let new = batch.moves.iter().filter_map(Move::unread_of_none);
+    listing
+        .summary
+        .insert("queues_without_position".into(), new.clone().count().into());
+    listing
+        .summary
+        .insert("begins_with".into(), new.sum::<i64>().into());
     listing
         .summary
         .insert("clients".into(), batch.audience.clients.len().into());

@@ -91,7 +91,11 @@ pub struct StandaloneArgs {
 /// When the configuration is wrong or the port cannot be bound.
 pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
     let file = args.role.load()?;
-    let config = file.merge(&NamesrvConfig::default(), NamesrvConfig::LIMITS)?;
+    let mut config = file.merge(&NamesrvConfig::default(), NamesrvConfig::LIMITS)?;
+    // As `NamesrvStartup` does: a change goes to where the settings came from.
+    if let Some(path) = file.path().filter(|_| config.config_store_path.is_empty()) {
+        config.config_store_path = std::path::absolute(path)?.display().to_string();
+    }
     let log_dir = args.role.log_dir.clone().map_or_else(|| state_dir("logs"), Ok)?;
     let _log = telemetry::start(Destination {
         stderr: true,

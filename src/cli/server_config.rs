@@ -7,7 +7,7 @@ use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
 use super::session::Session;
 use super::watch::Rows;
-use crate::client::admin::config::{ConfigOf, check_type, is_secret, shown};
+use crate::client::admin::config::{ConfigOf, is_secret, shown};
 use crate::client::{Server, similar};
 
 /// `k=v`
@@ -113,6 +113,8 @@ pub struct Target {
 struct Work {
     server: Server,
     changes: Vec<(String, String)>,
+    /// What each change is worth when it is not for good and at once.
+    worth: Vec<Option<&'static str>>,
 }
 
 /// Changes keys on every target: unknown keys and values of the wrong type are refused before anything is written, each
@@ -149,19 +151,35 @@ pub async fn set(
                 continue;
             }
         };
-        let (mut differing, mut back) = (Vec::new(), Vec::new());
+        let (mut differing, mut back, mut worth) = (Vec::new(), Vec::new(), Vec::new());
         for (key, after) in changes {
             let now = config
                 .entries
                 .get(key)
                 .ok_or_else(|| unknown_key(of, key, &config.entries, &target.server))?;
-            check_type(key, now, after).map_err(Failure::usage)?;
+            config.check(key, now, after).map_err(Failure::usage)?;
             if now == after {
                 continue;
             }
-            if config.waits_for_start(key) && !waiting.contains(&key.as_str()) {
+            let waits = config.waits_for_start(key);
+            if waits && config.forgets() {
+                return Err(Failure::new(
+                    exit::PRECONDITION,
+                    format!("{key} of {} was not changed: it would have no effect", target.server),
+                )
+                .because("The server reads it at its start, and keeps no change over that: its configStorePath is empty.")
+                .hint("start it with -c FILE, or with --set configStorePath=FILE"));
+            }
+            if waits && !waiting.contains(&key.as_str()) {
                 waiting.push(key);
             }
+            worth.push(if waits {
+                Some("from its next start on")
+            } else if config.forgets() {
+                Some("until its next start")
+            } else {
+                None
+            });
             plan.steps.push(Step {
                 target: target.server.to_string(),
                 field: key.clone(),
@@ -180,6 +198,7 @@ pub async fn set(
             work.push(Work {
                 server: target.server,
                 changes: differing,
+                worth,
             });
         }
     }
@@ -205,7 +224,14 @@ pub async fn set(
             Ok(()) => client.server_config(of, &work.server, client.deadline()).await,
             Err(e) => Err(e),
         };
-        outcomes(&work.changes, now.map(|config| config.entries))
+        let found = outcomes(&work.changes, now.map(|config| config.entries));
+        let found = found.into_iter().zip(work.worth);
+        found
+            .map(|(outcome, worth)| match (outcome, worth) {
+                (Outcome::Done, Some(worth)) => Outcome::DoneBut(worth.to_owned()),
+                (outcome, _) => outcome,
+            })
+            .collect()
     })
     .await
 }

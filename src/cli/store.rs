@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use super::exit::{self, Failure};
 use super::output::Cell;
 use super::session::Session;
+use crate::client::words::counted as count;
 use crate::inspect::{self, Gap, Store};
 
 mod chart;
@@ -182,19 +183,6 @@ fn int(value: u64) -> Cell {
 /// A path as a cell.
 fn path(path: &Path) -> Cell {
     path.to_string_lossy().into_owned().into()
-}
-
-/// `1 record`, `2 records`.
-fn count(n: u64, noun: &str) -> String {
-    if n == 1 {
-        format!("1 {noun}")
-    } else {
-        format!(
-            "{n} {}",
-            noun.strip_suffix('y')
-                .map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies"))
-        )
-    }
 }
 
 /// The process that runs a broker on the store, in words.

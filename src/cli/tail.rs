@@ -16,6 +16,7 @@ use super::topic::not_found;
 use crate::client::admin::message::{Pull, QueueAt, queues};
 use crate::client::follow::{Follow, Followed};
 use crate::client::stretch::{Select, picked};
+use crate::client::words::counted;
 use crate::client::{Error, Message};
 
 /// Messages of one pull.
@@ -135,9 +136,9 @@ async fn wanted_queues(session: &Session, args: &TailArgs) -> Result<Vec<QueueAt
         return Err(Failure::new(
             super::exit::NOT_FOUND,
             format!(
-                "topic {} has no such queue; it has {} queues",
+                "topic {} has no such queue; it has {}",
                 args.topic,
-                queues(&route).len()
+                counted(queues(&route).len(), "queue")
             ),
         )
         .hint(format!("rmq topic route {}", args.topic)));

@@ -18,6 +18,7 @@ use super::{topic_order, topic_read};
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{ConfigSource, PermChange, kind, masters};
 use crate::client::snapshot::TopicKind;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Error, Which, similar};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
 use crate::protocol::model::Perm;
@@ -458,12 +459,7 @@ async fn get(session: &Session, name: &str, scope: &ScopeArgs) -> Result<Rows, F
                         .into(),
                     told.then(|| format!("{:?}", config.topic_filter_type)).into(),
                     config.topic_sys_flag.into(),
-                    config
-                        .attributes
-                        .iter()
-                        .map(|(k, v)| format!("{k}={v}"))
-                        .collect::<Vec<_>>()
-                        .into(),
+                    Cell::Pairs(config.attributes.clone().into_iter().collect()),
                     broker.addr.as_str().into(),
                     broker.id.cluster.as_str().into(),
                     if told { "broker" } else { "route" }.into(),
@@ -473,7 +469,7 @@ async fn get(session: &Session, name: &str, scope: &ScopeArgs) -> Result<Rows, F
         }
     }
     if listing.rows.is_empty() && listing.errors.is_empty() {
-        let searched = format!("{} brokers", brokers.len());
+        let searched = counted(brokers.len(), "broker");
         return Err(not_found(session, name, searched).await);
     }
     Ok(Rows {
@@ -653,7 +649,7 @@ async fn status(
         if sum {
             listing.push(vec![
                 broker.id.name.as_str().into(),
-                Cell::Text(format!("{} queues", rows.len())),
+                Cell::Text(counted(rows.len(), "queue")),
                 Cell::Unknown,
                 Cell::Unknown,
                 rows.iter()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::broker::cluster_of;
-use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
+use super::change::{self, Class, Outcome, Plan, Step, Undo, Unread, mention};
 use super::exit::{self, Failure};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
@@ -15,6 +15,7 @@ use super::{quoted, time, topic_order};
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
 use crate::client::snapshot::TopicKind;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
 use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, UNIT, UNIT_SUB, check_topic};
@@ -291,10 +292,10 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     }
     plan.impact.push(match args.per_broker.is_empty() {
         true => format!(
-            "{write} write and {read} read queues on each of {} brokers = {total} write queues",
-            writes.len()
+            "{write} write and {read} read queues on each of {} = {total} write queues",
+            counted(writes.len(), "broker")
         ),
-        false => format!("{total} write queues over {} brokers", writes.len()),
+        false => format!("{total} write queues over {}", counted(writes.len(), "broker")),
     });
     let undo = format!(
         "rmq topic delete {} --cluster {}",
@@ -492,7 +493,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     }
     mention(&mut plan, "topic", &unread, found > 0)?;
     if found == 0 {
-        let searched = format!("{} brokers of cluster {}", brokers.len(), plan.cluster);
+        let searched = format!("{} of cluster {}", counted(brokers.len(), "broker"), plan.cluster);
         return Err(not_found(session, &args.name, searched).await);
     }
     if writes.is_empty() && unread.is_empty() {
@@ -542,8 +543,9 @@ fn judge(
     if (fewer_reads || fewer_writes || unread) && !force {
         let why = if unread {
             format!(
-                "On {name} producers would write {} queues of which consumers read {}.",
-                after.write_queue_nums, after.read_queue_nums
+                "On {name} producers would write {} of which consumers read {}.",
+                counted(after.write_queue_nums, "queue"),
+                after.read_queue_nums
             )
         } else {
             format!("On {name} there would be fewer queues than now; messages in the others may stay unread.")
@@ -758,8 +760,9 @@ fn differs(route: &TopicRouteData, write: &Write, own_perm: Option<Perm>) -> Opt
     let after = &write.after;
     if queues.read_queue_nums != after.read_queue_nums || queues.write_queue_nums != after.write_queue_nums {
         return Some(format!(
-            "still shows {}/{} queues on {broker}",
-            queues.read_queue_nums, queues.write_queue_nums
+            "still shows {}/{} on {broker}",
+            queues.read_queue_nums,
+            counted(queues.write_queue_nums, "queue")
         ));
     }
     let wanted = own_perm.map_or(after.perm, |own| after.perm.and(own));
@@ -796,7 +799,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .map(|(addr, _)| addr.clone())
         .collect();
     if targets.is_empty() && routed.is_empty() && unread.is_empty() {
-        let searched = format!("{} brokers of cluster {cluster}", brokers.len());
+        let searched = format!("{} of cluster {cluster}", counted(brokers.len(), "broker"));
         return Err(not_found(session, name, searched).await);
     }
     let mut impact = impact_of_delete(session, name, &targets, args.force).await?;
@@ -806,7 +809,10 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         Vec::new()
     };
     for (_, topic, messages) in &extra {
-        impact.push(format!("{messages} messages of {topic} are lost"));
+        impact.push(format!(
+            "{} of {topic} will be lost",
+            counted(*messages, "message")
+        ));
     }
     let whole_cluster = args.scope.broker.is_empty();
     let mut plan = Plan {
@@ -832,7 +838,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         plan.steps.push(Step {
             target: broker.server().to_string(),
             field: topic.clone(),
-            before: format!("{messages} messages"),
+            before: counted(*messages, "message"),
             after: "absent".into(),
         });
     }
@@ -948,7 +954,8 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .chain(on_entries)
         .chain(not_read)
         .collect();
-    change::report(session, &plan, outcomes, None)
+    let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
+    change::report(session, &plan, outcomes, gone)
 }
 
 /// Retry and dead-letter topics of groups that have positions in this topic and in no other, with their messages.
@@ -1018,7 +1025,7 @@ async fn impact_of_delete(
             }
         }
     }
-    let mut impact = vec![format!("{messages} messages are lost")];
+    let mut impact = vec![format!("{} will be lost", counted(messages, "message"))];
     let mut in_use = Vec::new();
     if !online.is_empty() {
         let groups: Vec<String> = online.into_iter().collect();

@@ -5,9 +5,9 @@ use clap::Subcommand;
 use super::change::{self, Class, Outcome, Plan, Step, Unread, mention};
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col};
-use super::quoted;
 use super::session::Session;
 use super::topic::not_found;
+use super::{kv, quoted};
 use crate::protocol::body::TopicRouteData;
 use crate::protocol::model::check_topic;
 
@@ -148,8 +148,10 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
         steps: Vec::new(),
         impact: Vec::new(),
     };
-    let (mut writes, mut unread, mut old, mut answered) = (Vec::new(), Vec::new(), None, false);
-    for (addr, answer) in session.client.order_conf_each(name).await {
+    let answers = session.client.order_conf_each(name).await;
+    let everyone = answers.len();
+    let (mut writes, mut unread, mut was, mut answered) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for (addr, answer) in answers {
         let before = match answer {
             Ok(before) => before,
             Err(e) => {
@@ -170,7 +172,7 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
             before: before.clone().unwrap_or_else(|| "absent".into()),
             after: value.clone().unwrap_or_else(|| "absent".into()),
         });
-        old = before.or(old);
+        was.push((addr.clone(), before));
         writes.push((1, addr));
     }
     mention(&mut plan, "order_conf", &unread, answered)?;
@@ -178,10 +180,10 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
         session.note("nothing to change");
         return Ok(());
     }
-    let undo = match old {
-        Some(old) => format!("rmq topic order set {name} {}", quoted(&old)),
-        None => format!("rmq topic order unset {name}"),
-    };
+    let undo = kv::undo(everyone, was, |before| match before {
+        Some(before) => format!("topic order set {} {}", quoted(name), quoted(before)),
+        None => format!("topic order unset {}", quoted(name)),
+    });
     let value = value.as_deref();
     change::carry_out(
         session,

@@ -15,6 +15,7 @@ use crate::client::admin::allocate::{Strategy, allocate};
 use crate::client::admin::topic::{kind, masters};
 use crate::client::admin::topic_use::TopicUse;
 use crate::client::snapshot::TopicKind;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Scope};
 use crate::protocol::body::TopicRouteData;
 use crate::protocol::model::MessageQueue;
@@ -266,8 +267,8 @@ async fn producers(session: &Session, name: &str, scope: &ScopeArgs) -> Result<R
     let route = routed(session, name).await?;
     let brokers = hosts(&route, &scope.scope(session));
     session.note(&format!(
-        "brokers do not record what a producer sends to: these are connected to the {} brokers of {name}",
-        brokers.len()
+        "brokers do not record what a producer sends to: these are connected to the {} of {name}",
+        counted(brokers.len(), "broker")
     ));
     Ok(producer::list(session, brokers, "TopicProducers").await)
 }
@@ -556,12 +557,7 @@ async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<()
                     config.write_queue_nums.into(),
                     config.order.into(),
                     routed.map(|q| q.perm.to_string()).into(),
-                    config
-                        .attributes
-                        .iter()
-                        .map(|(k, v)| format!("{k}={v}"))
-                        .collect::<Vec<_>>()
-                        .into(),
+                    Cell::Pairs(config.attributes.clone().into_iter().collect()),
                 ]);
             }
             Ok(None) => hints.push(format!(

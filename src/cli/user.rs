@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::broker::{cluster_of, targets};
-use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::change::{self, Class, Outcome, Plan, Step, Undo, Unread};
 use super::exit::{self, Failure};
 use super::output::{Listing, col, wide};
 use super::quoted;
@@ -14,6 +14,7 @@ use super::secret::Source;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::auth::{PROVIDER_KEYS, is_without_providers};
+use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, Error, Which, similar};
 use crate::protocol::body::UserInfo;
 
@@ -243,7 +244,7 @@ async fn absent(session: &Session, name: &str, brokers: &[BrokerAt]) -> Failure 
     Failure::from(Error::NotFound {
         noun: "user",
         name: name.to_owned(),
-        searched: format!("{} brokers", brokers.len()),
+        searched: counted(brokers.len(), "broker"),
         similar: similar(name, known.iter().map(String::as_str)),
     })
 }
@@ -501,9 +502,10 @@ async fn delete(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), 
                     target: broker.server().to_string(),
                     field: format!("user {name}"),
                     before: format!(
-                        "{}, {}, {rules} access rules",
+                        "{}, {}, {}",
                         user.user_type.unwrap_or_default(),
-                        user.user_status.unwrap_or_default()
+                        user.user_status.unwrap_or_default(),
+                        counted(rules, "access rule")
                     ),
                     after: "absent".into(),
                 });
@@ -518,7 +520,10 @@ async fn delete(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), 
     }
     plan.impact
         .push("its access rules go with it; the password cannot be brought back".into());
-    change::each(session, plan, ("user", unread), work, None, |broker| async move {
+    let gone = Undo::Never(
+        "neither the password nor the access rules are kept; rmq user create makes the user anew",
+    );
+    change::each(session, plan, ("user", unread), work, gone, |broker| async move {
         let server = broker.server();
         let gone = match client.delete_user(&server, name, client.deadline()).await {
             Ok(()) => client.user(&server, name, client.deadline()).await,
@@ -584,11 +589,16 @@ async fn copy(
         std::slice::from_ref(&target),
         Class::B,
     );
-    let mut work = Vec::new();
+    let (mut work, mut undo) = (Vec::new(), Vec::new());
     for (name, user) in users {
         let before = there.get(&name);
         if before == Some(&user) {
             continue;
+        }
+        undo.extend(copy_undo(&name, before, &user, &target));
+        if before.is_some_and(|before| before.password != user.password) {
+            plan.impact
+                .push(format!("the password that {name} has now is kept nowhere"));
         }
         let text = |user: &UserInfo| {
             format!(
@@ -610,5 +620,65 @@ async fn copy(
             steps: 1,
         });
     }
-    carry_out(session, plan, work, Vec::new(), None).await
+    let undo = (!undo.is_empty()).then(|| undo.join(" && "));
+    carry_out(session, plan, work, Vec::new(), undo).await
+}
+
+/// The command that undoes the copy of one user. The password before is in no command; where nothing else was changed there
+/// is none.
+fn copy_undo(name: &str, before: Option<&UserInfo>, after: &UserInfo, at: &BrokerAt) -> Option<String> {
+    let Some(before) = before else {
+        return Some(format!("rmq user delete {} --broker {}", quoted(name), at.addr));
+    };
+    let mut back = String::new();
+    if let Some(old) = before
+        .user_type
+        .as_ref()
+        .filter(|_| before.user_type != after.user_type)
+    {
+        back.push_str(&format!(" --type {}", old.to_lowercase()));
+    }
+    if let Some(old) = before
+        .user_status
+        .as_ref()
+        .filter(|_| before.user_status != after.user_status)
+    {
+        back.push_str(&format!(" --status {old}"));
+    }
+    (!back.is_empty()).then(|| format!("rmq user update {}{back} --broker {}", quoted(name), at.addr))
+}
+
+#[cfg(test)]
+mod copy_tests {
+    use super::*;
+    use crate::client::snapshot::BrokerId;
+
+    #[test]
+    fn a_copied_user_is_deleted_or_gets_its_type_and_status_back() {
+        let at = BrokerAt {
+            id: BrokerId {
+                cluster: "c".into(),
+                name: "b".into(),
+                id: 0,
+            },
+            addr: "127.0.0.1:10911".into(),
+        };
+        let user = |kind: &str, status: &str, password: &str| UserInfo {
+            username: Some("alice".into()),
+            password: Some(password.into()),
+            user_type: Some(kind.into()),
+            user_status: Some(status.into()),
+        };
+        let after = user("Super", "enable", "new");
+        let undo = |before: Option<UserInfo>| copy_undo("alice", before.as_ref(), &after, &at);
+        assert_eq!(
+            undo(None).as_deref(),
+            Some("rmq user delete alice --broker 127.0.0.1:10911")
+        );
+        assert_eq!(
+            undo(Some(user("Normal", "disable", "new"))).as_deref(),
+            Some("rmq user update alice --type normal --status disable --broker 127.0.0.1:10911")
+        );
+        assert_eq!(undo(Some(user("Super", "enable", "old"))), None);
+    }
 }

@@ -38,6 +38,7 @@ mod sweep;
 pub mod time;
 pub mod trace;
 pub mod way;
+pub mod words;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -56,7 +57,7 @@ pub use sweep::Parts;
 
 use crate::protocol::body::TopicRouteData;
 pub use crate::remoting::CallError;
-use crate::remoting::{NoService, Pool};
+use crate::remoting::Pool;
 
 /// How a [`Client`] behaves.
 pub struct Options {
@@ -100,7 +101,9 @@ impl Default for Options {
 /// An admin client of one set of name servers. Share it in an [`Arc`].
 pub struct Client {
     options: Options,
-    pool: Pool<NoService>,
+    pool: Pool<consume::Asked>,
+    /// What a broker may ask of this process: nothing but its consumers' state.
+    asked: Arc<consume::Asked>,
     /// Name server that the next request starts with; wraps around.
     next_name_server: AtomicUsize,
     /// Name servers that failed since they were last told: address and reason. Bounded by the list.
@@ -121,8 +124,10 @@ impl Client {
         let connect = options.connect_timeout.min(options.timeout);
         // Where to start is random, so that many clients spread over the name servers.
         let start = RandomState::new().hash_one(std::process::id()) as usize;
+        let asked = Arc::new(consume::Asked::default());
         Self {
-            pool: Pool::new(Arc::new(NoService), connect),
+            pool: Pool::new(Arc::clone(&asked), connect),
+            asked,
             next_name_server: AtomicUsize::new(start),
             dead: Mutex::default(),
             routes: Mutex::default(),

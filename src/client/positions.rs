@@ -100,6 +100,15 @@ impl Move {
         self.target.saturating_sub(current).max(0)
     }
 
+    /// Messages behind the target of a group that has no position in the queue. Where it would have begun, its clients
+    /// decide, so that nobody knows what of these is replayed or skipped.
+    pub fn unread_of_none(&self) -> Option<i64> {
+        match self.at.current {
+            Some(_) => None,
+            None => Some(self.at.max.saturating_sub(self.target).max(0)),
+        }
+    }
+
     /// True when it changes nothing.
     pub fn is_still(&self) -> bool {
         self.at.current == Some(self.target)

@@ -20,7 +20,8 @@ pub const API: &str = "rmq/v1";
 /// The file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedOffsets {
-    /// Version of the form.
+    /// Version of the form, under the name that every JSON answer has it; `api` in files of older versions.
+    #[serde(rename = "apiVersion", alias = "api")]
     pub api: String,
     /// What it is.
     pub kind: String,
@@ -47,7 +48,12 @@ pub struct SavedOffset {
     pub offset: i64,
     /// Store time of that message, epoch ms; at the end of the queue that of the message before it. Absent where it
     /// was not asked for, where the topic is gone and where no such message is stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "stored_ms",
+        rename = "stored_at_ms",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub stored_ms: Option<i64>,
     /// The group had read everything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

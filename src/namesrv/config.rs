@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Namesrv, blocking};
 use crate::config_file::{self, Allowed, Limits};
 use crate::fields::Fields;
-use crate::protocol::requests::{GetNamesrvConfig, UpdateNamesrvConfig};
+use crate::protocol::requests::{GetNamesrvConfig, GetNamesrvConfigReply, UpdateNamesrvConfig};
 use crate::protocol::{Text, codes};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
 
@@ -23,7 +23,8 @@ pub struct NamesrvConfig {
     pub bind_address: String,
     /// File that keeps the KV store; empty is Java's place, `~/namesrv/kvConfig.json`. Read at start.
     pub kv_config_path: String,
-    /// File that a remote configuration change is written to; empty keeps the change in memory only.
+    /// File that a remote configuration change is written to; `namesrv start -c FILE` makes it that file when it is empty.
+    /// Empty otherwise: a change is kept in memory, and one that waits for the next start is refused.
     pub config_store_path: String,
     /// Give clients the order configuration of a topic with its route.
     pub order_message_enable: bool,
@@ -74,6 +75,9 @@ impl Default for NamesrvConfig {
         }
     }
 }
+
+/// Keys whose change waits for the next start.
+const AT_START: &[&str] = &["listenPort", "bindAddress", "kvConfigPath", "writeAllowList"];
 
 /// Keys that no request may change, whatever the black list says: a path or a right from the wire is a way in.
 const GUARDED: &[&str] = &[
@@ -164,7 +168,11 @@ fn within(addr: IpAddr, network: IpAddr, bits: u8) -> bool {
 /// The configuration as properties text, keys sorted.
 pub async fn get(role: &Arc<Namesrv>, _: &Peer, _: GetNamesrvConfig, (): ()) -> Handled<GetNamesrvConfig> {
     let entries = Fields::from_value(&*role.config()).map_err(Refusal::from)?;
-    Ok(Answer::ok((), Text(config_file::to_text(&entries))))
+    let told = GetNamesrvConfigReply {
+        rmq_read_at_start: Some(AT_START.join(";")),
+        rmq_limits: Some(config_file::told(&[NamesrvConfig::LIMITS])),
+    };
+    Ok(Answer::ok(told, Text(config_file::to_text(&entries))))
 }
 
 /// Changes the configuration. Unknown keys are ignored, as in Java; a value that does not fit changes nothing.
@@ -196,16 +204,37 @@ impl Namesrv {
         }
         let changed = config_file::merge(&present, changes, NamesrvConfig::LIMITS)
             .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
-        if !changed.config_store_path.is_empty() {
-            let entries = Fields::from_value(&changed).map_err(Refusal::from)?;
-            config_file::save(Path::new(&changed.config_store_path), &entries)
-                .map_err(|e| Refusal::new(codes::SYSTEM_ERROR, e.to_string()))?;
+        if changed.config_store_path.is_empty() {
+            // Success would be a lie: neither in force now nor there at the next start.
+            if let Some((key, _)) = changes.iter().find(|(key, _)| AT_START.contains(key)) {
+                return Err(Refusal::new(
+                    codes::INVALID_PARAMETER,
+                    format!(
+                        "{key} is read at the start, and configStorePath is empty: the change would be lost"
+                    ),
+                ));
+            }
+        } else {
+            keep(Path::new(&changed.config_store_path), changes)?;
         }
         let keys: Vec<&str> = changes.iter().map(|(key, _)| key).collect();
         tracing::info!(%peer, ?keys, "configuration changed");
         *self.config_mut() = changed;
         Ok(())
     }
+}
+
+/// Lays changes over what the file says; what stood on the command line alone stays out of it. Blocks on the disk.
+fn keep(path: &Path, changes: &Fields) -> Result<(), Refusal> {
+    let failed = |e: config_file::Error| Refusal::new(codes::SYSTEM_ERROR, e.to_string());
+    let there = path.exists().then_some(path);
+    let file = config_file::ConfigFile::load(there, &[]).map_err(failed)?;
+    let mut entries = file.file_entries().clone();
+    let known = config_file::keys::<NamesrvConfig>();
+    for (key, value) in changes.iter().filter(|(key, _)| known.contains(key)) {
+        entries.push(key.to_owned(), value.trim());
+    }
+    config_file::save(path, &entries).map_err(failed)
 }
 
 #[cfg(test)]

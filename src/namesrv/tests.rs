@@ -440,7 +440,7 @@ async fn values_are_kept_in_a_file_and_served_to_brokers_and_clients() {
 #[tokio::test]
 async fn the_configuration_is_read_and_changed_as_properties_but_not_its_guarded_keys() {
     let f = Fixture::start(|_| {}).await;
-    let ((), text) = f.call(GetNamesrvConfig, ()).await.unwrap();
+    let (_, text) = f.call(GetNamesrvConfig, ()).await.unwrap();
     let keys: Vec<&str> = text
         .0
         .lines()
@@ -451,7 +451,7 @@ async fn the_configuration_is_read_and_changed_as_properties_but_not_its_guarded
     assert!(text.0.contains("orderMessageEnable=false\n") && text.0.contains("configBlackList="));
     let update = |text: &str| f.call(UpdateNamesrvConfig, Text(text.into()));
     update("orderMessageEnable=true\nunknownKey=1\n").await.unwrap();
-    let ((), text) = f.call(GetNamesrvConfig, ()).await.unwrap();
+    let (_, text) = f.call(GetNamesrvConfig, ()).await.unwrap();
     assert!(text.0.contains("orderMessageEnable=true\n") && !text.0.contains("unknownKey"));
     let saved = std::fs::read_to_string(f.dir.path().join("namesrv.properties")).unwrap();
     assert!(saved.contains("orderMessageEnable=true\n"));
@@ -478,6 +478,38 @@ async fn the_configuration_is_read_and_changed_as_properties_but_not_its_guarded
         f.call(GetUnitTopicList, ()).await.is_ok(),
         "nothing of a refused change is applied"
     );
+}
+
+/// Java's name server always has a file; ours without one says what it cannot keep.
+#[tokio::test]
+async fn a_change_is_kept_beside_what_the_file_says_or_refused_where_it_would_be_lost() {
+    let f = Fixture::start(|_| {}).await;
+    let path = f.dir.path().join("namesrv.properties");
+    std::fs::write(&path, "enableTopicList=false\nsomethingElse=1\n").unwrap();
+    f.call(UpdateNamesrvConfig, Text("listenPort=9999\n".into()))
+        .await
+        .unwrap();
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = kept.lines().filter(|line| !line.starts_with('#')).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        ["enableTopicList=false", "listenPort=9999", "somethingElse=1"],
+        "{kept}"
+    );
+    let f = Fixture::start(|c| c.config_store_path.clear()).await;
+    let (code, remark) = f
+        .refusal(UpdateNamesrvConfig, Text("listenPort=9999\n".into()))
+        .await;
+    assert_eq!(code, codes::INVALID_PARAMETER);
+    assert!(remark.contains("configStorePath"), "{remark}");
+    let (told, text) = f.call(GetNamesrvConfig, ()).await.unwrap();
+    assert!(!text.0.contains("listenPort=9999"));
+    assert!(told.rmq_read_at_start.unwrap().contains("listenPort"));
+    assert!(told.rmq_limits.unwrap().contains("listenPort=0..65535"));
+    f.call(UpdateNamesrvConfig, Text("orderMessageEnable=true\n".into()))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -99,7 +99,11 @@ async fn name_servers_are_configured_together_and_compared() {
     let rmq = &pair.rmq;
     let line = "namesrv set-config scanNotActiveBrokerInterval=6000 enableTopicList=false --yes";
     let set = ok(rmq, line).await;
-    assert_eq!(set.stdout.matches(" ok\n").count(), 4, "{set:?}");
+    assert_eq!(
+        set.stdout.matches(" ok, until its next start\n").count(),
+        4,
+        "without a file the change is kept in memory: {set:?}"
+    );
     assert_eq!(set.stderr, "", "an rmq name server takes both at once");
     let rows = rmq.rows(&["namesrv", "get-config", "enableTopicList"]).await;
     assert_eq!(rows.len(), 2);
@@ -125,6 +129,21 @@ async fn name_servers_are_configured_together_and_compared() {
             "enableTopicList",
         ),
         ("namesrv set-config enableTopicList=no --yes", 2, "true or false"),
+        (
+            "namesrv set-config scanNotActiveBrokerInterval=1 --dry-run",
+            2,
+            "from 10 to 3600000",
+        ),
+        (
+            "namesrv set-config listenPort=1234 --dry-run",
+            9,
+            "configStorePath",
+        ),
+        (
+            "broker set-config broker-a fileReservedTime=0 --dry-run",
+            2,
+            "from 1 to 1000000",
+        ),
         ("namesrv set-config enableTopicList=false", 13, "--yes"),
         ("namesrv get-config nope", 4, "no configuration key"),
     ] {
@@ -426,6 +445,16 @@ async fn kv_entries_live_on_every_name_server() {
         got.code == 0 && got.stderr.contains("not have the same value"),
         "{got:?}"
     );
+    // Each gets back what it had.
+    let both = ok(rmq, "kv set NS key v3 --yes").await;
+    assert_eq!(
+        undo(&both),
+        format!(
+            "-n {} kv set NS key v1 && rmq -n {} kv set NS key v2",
+            pair.addr(1),
+            pair.addr(0)
+        )
+    );
     // F4: mqadmin says yes to an absent key.
     let absent = rmq.line("kv delete NS kez --yes").await;
     assert_eq!(absent.code, 4, "{absent:?}");
@@ -504,6 +533,8 @@ struct Keeper {
     stuck: Mutex<Option<String>>,
     /// A second broker of the same name service.
     other: OnceLock<String>,
+    /// As a container it runs this broker, under its own address.
+    inside: Mutex<Option<&'static str>>,
 }
 
 impl Keeper {
@@ -517,6 +548,16 @@ impl Keeper {
         Ok(match request.code {
             r::GetBrokerConfig::CODE => Text(self.config.lock().unwrap().clone()).encode(),
             r::PopRollback::CODE | r::CheckRocksdbCqWriteProgress::CODE => Vec::new(),
+            r::AddBroker::CODE => {
+                if request.fields.get("configPath") != Some("/never.conf") {
+                    *self.inside.lock().unwrap() = Some("inside");
+                }
+                Vec::new()
+            }
+            r::RemoveBroker::CODE => {
+                *self.inside.lock().unwrap() = None;
+                Vec::new()
+            }
             r::DeleteAcl::CODE if self.stuck.lock().unwrap().as_deref() == request.fields.get("resource") => {
                 return Err(Refusal::new(codes::SYSTEM_ERROR, "stuck"));
             }
@@ -535,6 +576,13 @@ impl Keeper {
                         ..set
                     };
                     sets.push(("other".to_owned(), other));
+                }
+                if let Some(name) = *self.inside.lock().unwrap() {
+                    let inside = BrokerData {
+                        broker_name: name.into(),
+                        ..sets[0].1.clone()
+                    };
+                    sets.push((name.to_owned(), inside));
                 }
                 let names = sets.iter().map(|(name, _)| name.clone()).collect();
                 Json::new(ClusterInfo {
@@ -673,6 +721,45 @@ async fn work_that_a_broker_is_not_configured_for_is_not_asked_of_it() {
         "storeType=default\npopConsumerKVServiceInit=true\nrocksdbCQDoubleWriteEnable=true\n".into();
     ok(&rmq, "broker pop-rollback keeper --yes").await;
     assert_eq!(asked(), [r::PopRollback::CODE]);
+    listener.stop(Duration::ZERO).await;
+}
+
+/// A container's yes is not believed: the name servers say whether the broker is there, and the undo line names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_in_a_container_is_seen_to_come_and_go() {
+    let home = tempfile::tempdir().unwrap();
+    let keeper = Arc::new(Keeper::default());
+    let free: std::net::SocketAddr = ([127, 0, 0, 1], 0).into();
+    let listener = Listener::start(free, keeper.clone()).await.unwrap();
+    let addr = listener.addr().to_string();
+    keeper.addr.set(addr.clone()).unwrap();
+    let rmq = Rmq::new(&addr, home.path());
+    *keeper.config.lock().unwrap() = "brokerConfigPath=/etc/inside.conf\n".into();
+    let added = ok(
+        &rmq,
+        &format!("broker container add {addr} --broker-config /etc/inside.conf --yes"),
+    )
+    .await;
+    assert!(
+        added.stdout.contains(&format!("C:inside:0 at {addr}")),
+        "{added:?}"
+    );
+    assert_eq!(undo(&added), format!("broker container remove {addr} C:inside:0"));
+    let removed = ok(&rmq, &format!("broker container remove {addr} C:inside:0 --yes")).await;
+    assert_eq!(
+        undo(&removed),
+        format!("broker container add {addr} --broker-config /etc/inside.conf")
+    );
+    let unseen = rmq
+        .line(&format!(
+            "broker container add {addr} --broker-config /never.conf --yes --timeout 300ms"
+        ))
+        .await;
+    assert_eq!(unseen.code, 7, "{unseen:?}");
+    assert!(
+        unseen.stdout.contains("no name server lists a new broker"),
+        "{unseen:?}"
+    );
     listener.stop(Duration::ZERO).await;
 }
 

@@ -20,6 +20,7 @@ use crate::client::dlq::{Target, copy, origin_id, topic_of};
 use crate::client::produce::Producer;
 use crate::client::resent::{Selection, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
+use crate::client::words::counted;
 use crate::client::{BrokerAt, Message};
 
 /// Failures in a row after which nothing more is tried.
@@ -431,7 +432,10 @@ async fn send(
                 };
                 if stop {
                     let done: u64 = counts.values().map(|c| c.0).sum();
-                    let failure = Failure::new(exit::INTERRUPTED, format!("interrupted after {done} copies"));
+                    let failure = Failure::new(
+                        exit::INTERRUPTED,
+                        format!("interrupted after {}", counted(done, "copy")),
+                    );
                     return Ok((counts, Some(failure)));
                 }
                 let unique_key = producer.unique_key();
@@ -470,7 +474,11 @@ async fn send(
                 {
                     lag_at = Instant::now();
                     if let Some(lag) = lag(job).await.filter(|lag| *lag > most) {
-                        let text = format!("stopped: {} is {lag} messages behind (limit {most})", job.group);
+                        let text = format!(
+                            "stopped: {} is {} behind (limit {most})",
+                            job.group,
+                            counted(lag, "message")
+                        );
                         return Ok((counts, Some(Failure::new(exit::TIMEOUT, text))));
                     }
                 }

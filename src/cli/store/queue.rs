@@ -235,7 +235,7 @@ fn entry_row(queue: &Queue, row: &EntryRow) -> Vec<Cell> {
         (queue.kind == QueueKind::Batch).then(|| {
             format!(
                 "{} in one record",
-                count(row.entry.messages.unsigned_abs().into(), "message")
+                count(row.entry.messages.unsigned_abs(), "message")
             )
         })
     });

@@ -344,7 +344,11 @@ fn slots(session: &Session, args: &TimerArgs, timer: &Timer, bounds: &Bounds) ->
     let summary =
         json!({ "slots": shown, "messages": messages, "limit_reached": is_cut, "problems": problems });
     let cut = if is_cut { ", and more" } else { "" };
-    let note = format!("{}{cut}, {messages} messages less deletes", count(shown, "slot"));
+    let note = format!(
+        "{}{cut}, {} less deletes",
+        count(shown, "slot"),
+        count(messages, "message")
+    );
     rows.finish(&object(summary), &note)?;
     interrupt::check("the wheel was not read to its end")?;
     verdict(&problems)

@@ -39,8 +39,10 @@ pub struct ServerConfig {
     pub of: ConfigOf,
     /// Every key it answered.
     pub entries: BTreeMap<String, String>,
-    /// Keys that it reads at its start alone, where it tells (an `rmq` broker does).
+    /// Keys that it reads at its start alone, where it tells (an `rmq` server does).
     told_at_start: Option<BTreeSet<String>>,
+    /// What keys may be set to, where it tells.
+    limits: BTreeMap<String, String>,
 }
 
 /// Keys that a Java server reads when it is constructed (`BrokerController`, `DefaultMessageStore`, `NamesrvController`
@@ -89,11 +91,6 @@ const AT_START: &[&str] = &[
     "useEpollNativeSelector",
 ];
 
-/// A key that only an `rmq` name server has.
-const OUR_NAME_SERVERS_KEY: &str = "writeAllowList";
-/// What such a one reads at its start.
-const OUR_NAME_SERVER_AT_START: &str = "bindAddress;kvConfigPath;listenPort;writeAllowList";
-
 /// Parts of such keys: pools, queues, sockets, files.
 const AT_START_PARTS: &[&str] = &[
     "ThreadPoolNums",
@@ -117,6 +114,43 @@ impl ServerConfig {
         match &self.told_at_start {
             Some(keys) => keys.contains(key),
             None => AT_START.contains(&key) || AT_START_PARTS.iter().any(|part| key.contains(part)),
+        }
+    }
+
+    /// True when a change is gone after the server's next start: a name server that has no file for it. A Java one always
+    /// has one.
+    pub fn forgets(&self) -> bool {
+        self.of == ConfigOf::NameServer && self.entries.get("configStorePath").is_some_and(String::is_empty)
+    }
+
+    /// Checks a new value: its type is that of the present one, and it lies within what the server takes. The error is the
+    /// sentence that says what the key takes.
+    pub fn check(&self, key: &str, before: &str, after: &str) -> Result<(), String> {
+        check_type(key, before, after)?;
+        let Some(limit) = self.limits.get(key) else {
+            return Ok(());
+        };
+        let after = after.trim();
+        let (fits, takes) = match limit.split_once("..") {
+            Some((from, to)) => {
+                let range = from.parse::<i64>().ok().zip(to.parse::<i64>().ok());
+                let takes = if to == i64::MAX.to_string() {
+                    format!("a whole number from {from}")
+                } else {
+                    format!("a whole number from {from} to {to}")
+                };
+                let fits = |(from, to)| after.parse::<i64>().is_ok_and(|n| (from..=to).contains(&n));
+                (range.is_none_or(fits), takes)
+            }
+            None => (
+                limit.split('|').any(|word| word == after),
+                limit.replace('|', " or "),
+            ),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("{key} takes {takes}, not {}", shown(key, after)))
         }
     }
 }
@@ -169,28 +203,30 @@ impl Client {
         server: &Server,
         deadline: Deadline,
     ) -> Result<ServerConfig, Error> {
-        let (text, told) = match of {
+        let (text, at_start, limits) = match of {
             ConfigOf::Broker => {
-                let (header, text) = self.call(server, &GetBrokerConfig, (), deadline).await?;
-                (text, header.rmq_read_at_start)
+                let (told, text) = self.call(server, &GetBrokerConfig, (), deadline).await?;
+                (text, told.rmq_read_at_start, told.rmq_limits)
             }
-            ConfigOf::NameServer => (self.call(server, &GetNamesrvConfig, (), deadline).await?.1, None),
-            ConfigOf::Controller => (
-                self.call(server, &GetControllerConfig, (), deadline).await?.1,
-                None,
-            ),
-        };
-        let entries = super::parse_config(&text.0);
-        let told = match of {
-            ConfigOf::NameServer if entries.contains_key(OUR_NAME_SERVERS_KEY) => {
-                Some(OUR_NAME_SERVER_AT_START.to_owned())
+            ConfigOf::NameServer => {
+                let (told, text) = self.call(server, &GetNamesrvConfig, (), deadline).await?;
+                (text, told.rmq_read_at_start, told.rmq_limits)
             }
-            _ => told,
+            ConfigOf::Controller => {
+                let (_, text) = self.call(server, &GetControllerConfig, (), deadline).await?;
+                (text, None, None)
+            }
         };
         Ok(ServerConfig {
             of,
-            entries,
-            told_at_start: told.map(|keys| keys.split(';').map(str::to_owned).collect()),
+            entries: super::parse_config(&text.0),
+            told_at_start: at_start.map(|keys| keys.split(';').map(str::to_owned).collect()),
+            limits: limits
+                .unwrap_or_default()
+                .split(';')
+                .filter_map(|pair| pair.split_once('='))
+                .map(|(key, limit)| (key.to_owned(), limit.to_owned()))
+                .collect(),
         })
     }
 
@@ -237,11 +273,43 @@ mod tests {
     }
 
     #[test]
+    fn a_value_lies_within_what_the_server_takes() {
+        let limits = [
+            ("listenPort", "0..65535"),
+            ("flushDiskType", "ASYNC_FLUSH|SYNC_FLUSH"),
+            ("interval", "1..9223372036854775807"),
+        ];
+        let config = ServerConfig {
+            of: ConfigOf::NameServer,
+            entries: [("configStorePath".to_owned(), String::new())].into(),
+            told_at_start: None,
+            limits: limits
+                .map(|(key, limit)| (key.to_owned(), limit.to_owned()))
+                .into(),
+        };
+        assert!(config.forgets());
+        for (key, before, fits, wrong) in [
+            ("listenPort", "9876", "65535", "65536"),
+            ("flushDiskType", "ASYNC_FLUSH", "SYNC_FLUSH", "FLUSH"),
+            ("interval", "5", "9000000000", "0"),
+        ] {
+            assert_eq!(config.check(key, before, fits), Ok(()), "{key}");
+            assert!(
+                config.check(key, before, wrong).unwrap_err().contains("takes"),
+                "{key}"
+            );
+        }
+        assert!(config.check("listenPort", "9876", "x").is_err());
+        assert!(config.check("other", "5", "-1").is_ok());
+    }
+
+    #[test]
     fn a_server_that_tells_is_believed_and_javas_sources_speak_for_java() {
         let config = |told: Option<&[&str]>| ServerConfig {
             of: ConfigOf::Broker,
             entries: BTreeMap::new(),
             told_at_start: told.map(|keys| keys.iter().map(|k| (*k).to_owned()).collect()),
+            limits: BTreeMap::new(),
         };
         let java = config(None);
         for key in [

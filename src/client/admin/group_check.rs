@@ -9,6 +9,7 @@ use super::group::BrokerLag;
 use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
+use crate::client::words::counted;
 use crate::protocol::body::{
     ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
 };
@@ -246,8 +247,9 @@ impl GroupView {
                 check: "GR3",
                 gravity: Gravity::Warning,
                 evidence: format!(
-                    "{told} clients for {} queues; idle: {}",
-                    queues.len(),
+                    "{} for {}; idle: {}",
+                    counted(told, "client"),
+                    counted(queues.len(), "queue"),
                     idle.join(", ")
                 ),
                 why: "A queue has one client at a time: more clients than queues do nothing.",
@@ -298,11 +300,11 @@ impl GroupView {
                 check: "GR5",
                 gravity: Gravity::Warning,
                 evidence: format!(
-                    "the oldest unread message ({} {}/{}) is {} minutes old",
+                    "the oldest unread message ({} {}/{}) is {} old",
                     queue.0,
                     queue.1,
                     queue.2,
-                    age.as_secs() / 60
+                    counted(age.as_secs() / 60, "minute")
                 ),
                 why: "The group is slower than its producers, or stands still.",
                 next: next.clone(),
@@ -389,9 +391,9 @@ impl GroupView {
                 check: "GR6",
                 gravity: Gravity::Warning,
                 evidence: format!(
-                    "{topic} grew {} minutes ago to {} messages",
-                    now_ms.saturating_sub(newest) / 60_000,
-                    self.messages_in(&topic).unwrap_or(0)
+                    "{topic} grew {} ago to {}",
+                    counted(now_ms.saturating_sub(newest) / 60_000, "minute"),
+                    counted(self.messages_in(&topic).unwrap_or(0), "message")
                 ),
                 why: "These messages failed as often as the group retries; nobody consumes them any more.",
                 next: format!("rmq dlq show {}", self.name),

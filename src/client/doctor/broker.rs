@@ -7,6 +7,7 @@ use super::{Evidence, add_capped, by_limit};
 use crate::client::findings::{Finding, Severity, Subject, Trends};
 use crate::client::liveness::{self, Beat};
 use crate::client::snapshot::{BrokerId, BrokerState, RegistrationAge, Snapshot};
+use crate::client::words::counted;
 use crate::protocol::model::version_name;
 
 /// Dispatch may be behind this long.
@@ -324,8 +325,8 @@ fn wiped_topics(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     for ((broker, addr), topics) in wrong {
         let wiped = topics.iter().all(|t| t.contains(" 4 instead of "));
         let text = format!(
-            "{addr} has other permissions of {} topics of {broker} than the broker: {}{}",
-            topics.len(),
+            "{addr} has other permissions of {} of {broker} than the broker: {}{}",
+            counted(topics.len(), "topic"),
             topics[..topics.len().min(3)].join(", "),
             if topics.len() > 3 { ", …" } else { "" }
         );

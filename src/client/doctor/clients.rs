@@ -7,6 +7,7 @@ use super::{Details, Evidence, add_capped};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::Snapshot;
+use crate::client::words::counted;
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo, SubscriptionData};
 use crate::protocol::model::RETRY_PREFIX;
 
@@ -174,9 +175,9 @@ fn queues(snapshot: &Snapshot, details: &Details, group: &str, found: &mut Vec<F
         }
         if clients.len() > all.len() {
             let text = format!(
-                "group {group} has {} clients for {} queues of {topic}: {} have none",
-                clients.len(),
-                all.len(),
+                "group {group} has {} for {} of {topic}: {} have none",
+                counted(clients.len(), "client"),
+                counted(all.len(), "queue"),
                 clients.len() - all.len()
             );
             found.push(finding("GR3", "idle-clients", Severity::Warning, group, text));
@@ -198,9 +199,9 @@ fn queues(snapshot: &Snapshot, details: &Details, group: &str, found: &mut Vec<F
             .collect();
         if !left.is_empty() {
             let text = format!(
-                "{} of {} queues of {topic} have no client of group {group}: {}{}",
+                "{} of {} of {topic} have no client of group {group}: {}{}",
                 left.len(),
-                all.len(),
+                counted(all.len(), "queue"),
                 left[..left.len().min(5)].join(" "),
                 if left.len() > 5 { " …" } else { "" }
             );

@@ -7,6 +7,7 @@ use super::{Details, Evidence, add_capped, grouped, span};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, GroupState, Snapshot};
+use crate::client::words::counted;
 use crate::protocol::body::MessageModel;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
@@ -75,7 +76,11 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         let rows = group.lag.get().into_iter().flatten();
         let beyond = rows.filter(|r| r.is_beyond_end()).count();
         if beyond > 0 {
-            let text = format!("group {} is beyond the end of {beyond} queues", group.name);
+            let text = format!(
+                "group {} is beyond the end of {}",
+                group.name,
+                counted(beyond, "queue")
+            );
             more.push(
                 Finding::new("GR5", "beyond-end", Severity::Warning, subject(), text)
                     .next(format!("rmq group lag {}", group.name)),
@@ -193,9 +198,9 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
             .collect();
         if !lacking.is_empty() {
             let text = format!(
-                "group {group} has a configuration on {} of {} brokers, not on {}",
+                "group {group} has a configuration on {} of {}, not on {}",
                 with.len(),
-                details.group_configs.len(),
+                counted(details.group_configs.len(), "broker"),
                 lacking.join(" ")
             );
             more.push(
@@ -286,7 +291,8 @@ fn below_the_beginning(details: &Details, found: &mut Vec<Finding>) {
     }
     let more = lost.into_iter().map(|(group, (queues, messages, topic))| {
         let text = format!(
-            "group {group} is before the beginning of {queues} queues of {topic}: {} messages are deleted unread",
+            "group {group} is before the beginning of {} of {topic}: {} messages are deleted unread",
+            counted(queues, "queue"),
             grouped(messages)
         );
         let subject = Subject::Group(group.to_owned());

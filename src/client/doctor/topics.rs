@@ -6,6 +6,7 @@ use super::{Details, Evidence, add_capped, grouped};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
+use crate::client::words::counted;
 use crate::protocol::model::MASTER_ID;
 
 /// A topic that was written to in this time is in use, ms.
@@ -113,10 +114,10 @@ fn spread(snapshot: &Snapshot, found: &mut Vec<Finding>) -> BTreeSet<String> {
             if !missing.is_empty() {
                 partial.insert(topic.name.clone());
                 let text = format!(
-                    "topic {} is on {} of {} brokers of {cluster}, not on {}",
+                    "topic {} is on {} of {} of {cluster}, not on {}",
                     topic.name,
                     on.len(),
-                    masters.len(),
+                    counted(masters.len(), "broker"),
                     missing.join(" ")
                 );
                 more.push(

@@ -131,4 +131,16 @@ request!(UpdateNamesrvConfig = 318 "UPDATE_NAMESRV_CONFIG" (Text) -> (), ());
 /// A name server's configuration as properties text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetNamesrvConfig;
-request!(GetNamesrvConfig = 319 "GET_NAMESRV_CONFIG" (()) -> (), Text);
+request!(GetNamesrvConfig = 319 "GET_NAMESRV_CONFIG" (()) -> GetNamesrvConfigReply, Text);
+
+/// What an `rmq` name server tells of its keys; a Java one tells nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GetNamesrvConfigReply {
+    /// Keys, separated by `;`, whose change waits for the next start.
+    #[serde(rename = "rmqReadAtStart")]
+    pub rmq_read_at_start: Option<String>,
+    /// What keys may be set to, `key=FROM..TO` or `key=WORD|WORD`, separated by `;`.
+    #[serde(rename = "rmqLimits")]
+    pub rmq_limits: Option<String>,
+}

@@ -654,6 +654,16 @@ async fn a_group_that_reads_too_much_cold_data_is_slowed_down() {
         "without a heartbeat as of a pull consumer: one message, after a wait"
     );
     assert!(started.elapsed() >= Duration::from_secs(3));
+    // A push consumer is known by its heartbeat; it has a thread that tries again.
+    client.heartbeat("pusher", "cg", "t", "*").await;
+    let refused = client.refused(pull(3), ()).await;
+    assert_eq!(
+        refused,
+        (
+            2,
+            "This consumer group is reading cold data. It has been flow control".into()
+        )
+    );
     let account = client.ok(GetColdDataFlowCtrInfo, ()).await.1.value.runtime_table;
     assert!(account["cg"].cold_acc > 0 || account["cg"].last_cold_read_time_mills > 0);
     broker.stop().await;

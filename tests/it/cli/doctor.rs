@@ -179,7 +179,7 @@ async fn nothing_is_found_in_a_healthy_cluster() {
     let short = rmq.line(&format!("doctor --checks {}", all_but_disk())).await;
     assert_eq!((short.code, short.stdout.as_str()), (0, ""), "{short:?}");
     assert!(
-        short.stderr.contains("30 checks over 1 name servers, 2 brokers"),
+        short.stderr.contains("30 checks over 1 name server, 2 brokers"),
         "{short:?}"
     );
     first.leave();

@@ -239,17 +239,9 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
         .rows(&["message", "find", "--topic", "Orders", "--key", "K-3"])
         .await;
     assert_eq!(copies.len(), 2, "{copies:?}");
-    let properties: Vec<&str> = copies[1]["properties"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    assert!(
-        properties.iter().any(|p| p.starts_with("RMQ_RESENT_FROM=")),
-        "{properties:?}"
-    );
-    assert!(properties.contains(&"seq=3"), "{properties:?}");
+    let properties = &copies[1]["properties"];
+    assert!(properties["RMQ_RESENT_FROM"].is_string(), "{properties}");
+    assert_eq!(properties["seq"], "3", "{properties}");
 
     // One key, one queue; a time to come is not there yet.
     for _ in 0..2 {
@@ -265,6 +257,19 @@ async fn what_is_in_a_topic_is_listed_counted_found_and_sent_again() {
         .line("message send --topic Orders --body later --delay 1h --key L")
         .await);
     assert_eq!(rmq.line("message find --topic Orders --key L").await.code, 4);
+    // A broker would deliver it by the last level it has.
+    let beyond = rmq.line("message send --topic Orders --body x --delay 19").await;
+    assert_eq!(beyond.code, 2, "{beyond:?}");
+    assert!(
+        beyond.stderr.contains("delay levels 1 to 18, not 19"),
+        "{beyond:?}"
+    );
+    // Java's broker answers SYSTEM_ERROR to a pull of a queue that is not there.
+    let nowhere = rmq
+        .line("message get --topic Orders --broker broker-a --queue 77 --offset 0")
+        .await;
+    assert_eq!(nowhere.code, 4, "{nowhere:?}");
+    assert!(nowhere.stderr.contains("has no queue 77"), "{nowhere:?}");
 
     let entries = rmq
         .rows(&["topic", "cq", "Orders", "--queue", "0", "--from", "1"])

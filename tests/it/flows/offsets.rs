@@ -130,7 +130,7 @@ async fn offsets_travel_through_files_and_between_groups() {
         .find(|o| o["queue"] == 0)
         .unwrap();
     assert_eq!(first["offset"], 3);
-    assert!(first["stored_ms"].is_i64(), "{saved}");
+    assert!(first["stored_at_ms"].is_i64(), "{saved}");
     assert_eq!(done(&rmq, &format!("offset diff {file}")).await.code, 0);
 
     done(&rmq, "group reset CG --topic T --to earliest --execute --yes").await;

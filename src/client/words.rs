@@ -1,0 +1,31 @@
+//! Numbers with their nouns, for sentences.
+
+use std::fmt::Display;
+
+/// `1 client`, `2 clients`, `0 entries`.
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
+    if n == N::from(1) {
+        return format!("1 {noun}");
+    }
+    let stem = |ending: char| noun.strip_suffix(ending);
+    match stem('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{n} {stem}ies"),
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") => format!("{n} {noun}es"),
+        _ => format!("{n} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn one_is_singular_and_everything_else_is_not() {
+        assert_eq!(counted(1_i64, "client"), "1 client");
+        assert_eq!(counted(0_usize, "entry"), "0 entries");
+        assert_eq!(counted(2_u32, "copy"), "2 copies");
+        assert_eq!(counted(2_u64, "key"), "2 keys");
+        assert_eq!(counted(3_i32, "index"), "3 indexes");
+        assert_eq!(counted(2_i64, "name server"), "2 name servers");
+    }
+}
