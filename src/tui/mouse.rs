@@ -29,7 +29,7 @@ fn click(app: &mut App, column: u16, row: u16, actions: &mut Vec<Action>) {
         return;
     };
     if row == areas.tabs.y {
-        if let Some(screen) = tab_at(column) {
+        if let Some(screen) = tab_at(column, super::view::tab_gap(app.size.0)) {
             super::update::run(app, Command::Go(screen), actions);
         }
         return;
@@ -53,15 +53,15 @@ fn click(app: &mut App, column: u16, row: u16, actions: &mut Vec<Action>) {
     }
 }
 
-/// The screen whose tab stands at a column: each takes its text and two signs, and a blank follows.
-fn tab_at(column: u16) -> Option<Screen> {
+/// The screen whose tab stands at a column: each takes its text and a sign, and the gap twice.
+fn tab_at(column: u16, gap: u16) -> Option<Screen> {
     let mut x = 1;
     for (screen, name) in Screen::tabs() {
-        let width = u16::try_from(name.len() + 2).ok()?;
+        let width = u16::try_from(name.len()).ok()? + 1 + gap;
         if (x..x + width).contains(&column) {
             return Some(screen);
         }
-        x += width + 1;
+        x += width + gap;
     }
     None
 }
@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn tabs_stand_where_they_are_drawn() {
         // " [1 Over]  2 Beats   3 Brokers ..."
-        assert_eq!(tab_at(0), None);
-        assert_eq!(tab_at(1), Some(Screen::Overview));
-        assert_eq!(tab_at(8), Some(Screen::Overview));
-        assert_eq!(tab_at(11), Some(Screen::Heartbeats));
-        assert_eq!(tab_at(300), None);
+        assert_eq!(tab_at(0, 1), None);
+        assert_eq!(tab_at(1, 1), Some(Screen::Overview));
+        assert_eq!(tab_at(8, 1), Some(Screen::Overview));
+        assert_eq!(tab_at(11, 1), Some(Screen::Heartbeats));
+        assert_eq!(tab_at(300, 1), None);
     }
 }

@@ -179,6 +179,8 @@ pub(super) fn open(app: &mut App) {
             let table = app.table(Pane::Messages);
             if let Some(at) = app.selected(Pane::Messages, &table) {
                 let topic = table.rows[at].name.clone();
+                // What narrowed the topics is no filter of messages.
+                app.filters.remove(&Screen::Messages);
                 enter(app, Search::live(&topic));
             }
         }

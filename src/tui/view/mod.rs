@@ -227,15 +227,22 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 fn tabs(app: &App, area: Rect, buffer: &mut Buffer) {
     let here = app.place.screen.tab();
     let mut x = area.x + 1;
+    let gap = tab_gap(area.width);
     for (screen, name) in Screen::tabs() {
         let (name, role) = if screen == here {
             (format!("[{name}]"), Role::Focus)
         } else {
-            (format!(" {name} "), Role::Plain)
+            (format!(" {name}{}", " ".repeat(usize::from(gap))), Role::Plain)
         };
         x = grid::put(buffer, x, area.y, area.right(), &name, app.theme().style(role));
-        x += 1;
+        x += gap;
     }
+}
+
+/// Blank columns around a tab: none where all of them would not fit otherwise.
+pub fn tab_gap(width: u16) -> u16 {
+    let names = Screen::tabs().map(|(_, name)| name.len() + 3).sum::<usize>();
+    u16::from(names < usize::from(width))
 }
 
 /// No name server answers: since when, why, and when the next try is.
