@@ -91,7 +91,7 @@ agree
 sees "shrink runs" "running since" 20
 back
 keys Enter
-sees "shrink is blocked" "drain: .*delayed" 150
+sees "shrink is blocked" "delayed, 0 timed, 0 half messages will land" 150
 numbers=$("$RMQ" topic get Tui -o csv --no-headers --columns read_queues,write_queues | sort -u | tr '\n' ' ')
 check "readers stay" $([ "$numbers" = "16,8 " ] && echo 1 || echo 0) "read,write: $numbers"
 keys '!'; sleep 0.5; keys x
