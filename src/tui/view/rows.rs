@@ -449,14 +449,17 @@ fn state(snapshot: &Snapshot, broker: &BrokerState, index: usize, beat: Beat) ->
         (Beat::Ok, None) => "✓ ok".to_owned(),
         (Beat::Late { missed }, _) => format!("! LATE {missed} missed"),
         (Beat::Silent { out_from, out_to }, _) => {
-            let exact = broker
-                .registrations
-                .get(index)
-                .is_some_and(|r| matches!(r.age, RegistrationAge::Exact(_)));
-            if exact {
-                format!("✗ SILENT out in {}s", out_from.as_secs())
-            } else {
-                format!("✗ SILENT out {}..{}s", out_from.as_secs(), out_to.as_secs())
+            let age = match broker.registrations.get(index).map(|r| r.age) {
+                Some(RegistrationAge::Exact(age)) => Some(age),
+                _ => None,
+            };
+            match age {
+                // One beat is missing so far, and nobody answers.
+                Some(age) if age < liveness::period(broker).saturating_mul(2) => {
+                    format!("✗ LATE 1 missed, out in {}s", out_from.as_secs())
+                }
+                Some(_) => format!("✗ SILENT out in {}s", out_from.as_secs()),
+                None => format!("✗ SILENT out {}..{}s", out_from.as_secs(), out_to.as_secs()),
             }
         }
         (Beat::Gone, _) => "✗ GONE".to_owned(),
