@@ -24,7 +24,13 @@ cleanup() {
 }
 trap cleanup EXIT INT TERM
 
-tmux -f /dev/null new-session -d -s s -x 100 -y 30 "$rmq tui -n $ns --utc --interval 1s"
+i=0
+until "$rmq" -n "$ns" broker list 2>/dev/null | grep -q broker-a; do
+    i=$((i + 1))
+    [ $i -lt 100 ] || { cat "$dir/out" >&2; exit 1; }
+    sleep 0.2
+done
+tmux -f /dev/null new-session -d -s s -x 100 -y 30 "$rmq tui -n $ns --utc --interval 1s --store $dir/store --screen overview"
 
 # Waits until the screen shows a text.
 shows() {
@@ -59,12 +65,17 @@ keys Escape; sleep 0.5
 keys 5; shows "Groups "; sleep 12; take 5-groups
 keys Enter; shows "Clients"; keys i; sleep 5; take 5-group
 keys Escape; sleep 0.5
-keys 6; shows "Messages of which topic"; keys Enter; shows "scanned"; sleep 2; keys Enter; shows "CONSUMED"; take 6-messages
+keys 6; shows "Messages of which topic"; keys Enter; shows "scanned"; sleep 2; keys T; shows "CONSUMED"; take 6-messages
 keys k; shows "by key"; take 6-messages-form
 keys Escape; sleep 0.5
 keys 7; shows "Dead letters"; shows "Resend plan"; sleep 3; take 7-dlq
 keys 8; shows "Groups and topics"; keys Enter; shows "Move offsets"; keys Tab; keys -l -- -10s; keys Enter
 shows "replays"; take 8-offsets
+keys 9; shows "CommitLog"; sleep 2; take 9-store-commitlog
+keys q; sleep 3; take 9-store-queues
+keys i; sleep 5; take 9-store-index
+keys k; sleep 2; take 9-store-checkpoint
+keys 1; shows "Worst lag"
 keys "?"; shows "Keys on"; take help
 keys Escape; sleep 0.5
 keys :; shows "Go to or do"; take palette
