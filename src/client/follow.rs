@@ -105,7 +105,7 @@ impl Follow {
             self.told_behind = Some(now);
             self.notices.push(format!(
                 "falling behind: {} messages wait for their turn, {} queues are not read meanwhile",
-                self.merge.len(),
+                self.merge.waiting(),
                 self.parked.len()
             ));
         }

@@ -95,7 +95,7 @@ impl Merge {
     }
 
     /// Messages that wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.heap.len()
     }
 }
@@ -149,7 +149,7 @@ mod tests {
         // One that comes later than the window is late, and printed all the same.
         merge.push(message(50, 1, 1), at(1000));
         assert_eq!(times(&merge.due(at(1500), 100)), [50]);
-        assert_eq!((merge.len(), merge.bytes), (0, 0));
+        assert_eq!((merge.waiting(), merge.bytes), (0, 0));
     }
 
     #[test]

@@ -582,7 +582,8 @@ pub fn state(nodes: &Nodes, peers: &Peers, session: &mut Session, dir: &Path) ->
             ran.code == 0 && {
                 let json = ran.json();
                 let queues = json["items"].as_array().map_or(0, Vec::len);
-                json["summary"]["total_lag"].to_string() == lag && queues >= 16
+                let total = json["summary"]["total_lag"].to_string();
+                total == lag && queues >= 16
             }
         });
     }
