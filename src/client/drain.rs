@@ -741,7 +741,10 @@ mod tests {
             ("d", rw, 4, 1),
         ]);
         let refuges = |routes: &[TopicRouteData]| writable_elsewhere(routes, "own");
-        assert_eq!(refuges(std::slice::from_ref(&first)), ["a", "b"].map(str::to_owned).into());
+        assert_eq!(
+            refuges(std::slice::from_ref(&first)),
+            ["a", "b"].map(str::to_owned).into()
+        );
         assert_eq!(refuges(&[first, second.clone()]), ["a".to_owned()].into());
         assert_eq!(refuges(&[second]), ["a".to_owned()].into());
         assert!(refuges(&[]).is_empty());
