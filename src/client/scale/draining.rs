@@ -19,7 +19,8 @@ impl Machine {
             self.memory.conditions.insert(self.step, conditions);
             return Some(Next::End(End::Stalled(stalled)));
         }
-        if groups.iter().any(|check| check.state.is_open()) {
+        // Without an answer of every group nothing is known to be read.
+        if groups.iter().any(|check| check.state.is_open()) || !drained.unknown.is_empty() {
             self.memory.read_since = None;
         } else {
             let since = *self.memory.read_since.get_or_insert(now);

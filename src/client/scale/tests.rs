@@ -475,6 +475,30 @@ fn one_half_of_the_way_changes_one_number_only() {
     assert_eq!(model.numbers["b"], Queues { read: 16, write: 8 });
 }
 
+/// A look that does not see every group proves nothing about what pop clients hold.
+#[test]
+fn a_look_that_fails_does_not_count_as_read() {
+    let (mut model, plan) = shrink();
+    let mut machine = draining(&mut model, &plan, settings());
+    let begun = model.now;
+    loop {
+        let mut seen = model.look(&plan);
+        let drained = seen.drained.as_mut().unwrap();
+        drained.groups.get_mut("G").unwrap().pops = true;
+        if model.now < begun + 100_000 {
+            drained.groups.clear();
+            drained.unknown.push("groups on b: timeout".into());
+        }
+        match machine.next(&seen) {
+            Next::Wait(..) => model.tick(false),
+            Next::Write(_) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let waited = model.now - begun;
+    assert!((160_000..170_000).contains(&waited), "{waited} ms");
+}
+
 #[test]
 fn what_pop_clients_may_hold_is_waited_for_after_the_backlog_is_gone() {
     let (mut model, plan) = shrink();
