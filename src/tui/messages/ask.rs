@@ -164,6 +164,7 @@ async fn live(
             news = true;
         }
         kept.listing.scanned = follow.read();
+        kept.listing.of = Some(there.max(i64::try_from(follow.read()).unwrap_or(i64::MAX)));
         let failed: Vec<String> = follow
             .silent()
             .iter()

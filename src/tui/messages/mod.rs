@@ -375,7 +375,12 @@ fn push_form(message: &Message, group: &str) -> Form {
 
 fn trace(app: &mut App) {
     match selected(app) {
-        Some(message) => app.messages.way = Some(Mark(message)),
+        Some(message) => {
+            // A tail goes on; the message that is looked at stays the selected one.
+            let pane = app.panes.entry(Pane::Messages).or_default();
+            pane.selected = Some(Mark::id(&message));
+            app.messages.way = Some(Mark(message));
+        }
         None => app.say("no message is selected"),
     }
 }
