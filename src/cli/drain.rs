@@ -572,8 +572,7 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         });
     }
     if plan.steps.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     if session.dry_run {
         return change::report(session, &plan, vec![Outcome::Planned], None);

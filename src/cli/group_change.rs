@@ -500,8 +500,7 @@ async fn update(
         });
     }
     if writes.is_empty() && unread.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     let undo = undo.join(" && ");
     change::carry_out(session, &plan, writes, unread, Some(undo), |one| {
@@ -863,8 +862,7 @@ async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failure> {
     }
     mention(&mut plan, "mode", &unread, unread.len() < brokers.len())?;
     if writes.is_empty() && unread.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     let undo = undo.join(" && ");
     change::carry_out(

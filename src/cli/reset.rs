@@ -550,8 +550,7 @@ pub async fn carry_out(
         }
     }
     if plan.steps.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     change::tell_impact(session, &plan);
     if session.dry_run {

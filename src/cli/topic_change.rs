@@ -497,8 +497,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
         return Err(not_found(session, &args.name, searched).await);
     }
     if writes.is_empty() && unread.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     let touches_order = |w: &Write| {
         let before = w.before.as_ref().map(|b| (b.order, b.write_queue_nums));

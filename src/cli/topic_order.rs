@@ -177,8 +177,7 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
     }
     mention(&mut plan, "order_conf", &unread, answered)?;
     if writes.is_empty() && unread.is_empty() {
-        session.note("nothing to change");
-        return Ok(());
+        return change::nothing(session);
     }
     let undo = kv::undo(everyone, was, |before| match before {
         Some(before) => format!("topic order set {} {}", quoted(name), quoted(before)),
