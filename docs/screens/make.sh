@@ -60,7 +60,7 @@ keys Enter; shows "put latency"; take 3-broker
 keys 4; shows "Topics "; sleep 12; take 4-topics
 keys Enter; shows "Queue scaling"; sleep 5; take 4-topic
 keys q; shows "Queues of"; take 4-topic-scaling-form
-keys 2 Enter; shows "SCALE TOPIC"; take 4-topic-scaling-plan
+keys 2 Enter; shows "scale topic demo_orders"; take 4-topic-scaling-plan
 keys Escape; sleep 0.5
 keys 5; shows "Groups "; sleep 12; take 5-groups
 keys Enter; shows "Clients"; keys i; sleep 5; take 5-group

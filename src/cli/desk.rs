@@ -91,7 +91,14 @@ impl Desk {
     pub fn confirm(&self, plan: &Plan, class: Class) -> Result<(), Failure> {
         let now = rehearsal(plan, class, &vec![Outcome::Planned; plan.steps.len()]);
         match &self.agreed {
-            Some(agreed) if agreed.is_same(&now, !self.moves_offsets()) => Ok(()),
+            Some(agreed)
+                if agreed.is_same(
+                    &now,
+                    !Deed::new(self.words.get(1..).unwrap_or_default()).moves_offsets(),
+                ) =>
+            {
+                Ok(())
+            }
             _ => Err(Failure::new(
                 exit::PRECONDITION,
                 format!("{} was not done: it is not what was shown any more", plan.action),
@@ -100,15 +107,6 @@ impl Desk {
                 "Somebody else changed it meanwhile, or a server answers that did not, or does not any more.",
             )),
         }
-    }
-
-    /// True for commands whose numbers move by themselves while a group consumes: what was agreed to is where to.
-    fn moves_offsets(&self) -> bool {
-        let verb: Vec<&str> = self.words.iter().skip(1).take(2).map(String::as_str).collect();
-        matches!(
-            verb.as_slice(),
-            ["group", "reset" | "skip"] | ["offset", "import" | "set"]
-        )
     }
 
     /// What is planned, or what became of it.

@@ -22,9 +22,9 @@ pub struct Deed {
 
 impl Deed {
     /// A command line.
-    pub fn new<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Self {
+    pub fn new<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> Self {
         Self {
-            words: words.into_iter().map(Into::into).collect(),
+            words: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
             about: None,
         }
     }
@@ -34,6 +34,15 @@ impl Deed {
     pub fn about(mut self, subject: Subject) -> Self {
         self.about = Some(subject);
         self
+    }
+
+    /// True for commands whose numbers move by themselves while a group consumes: what is agreed to is where to.
+    pub fn moves_offsets(&self) -> bool {
+        let verb: Vec<&str> = self.words.iter().take(2).map(String::as_str).collect();
+        matches!(
+            verb.as_slice(),
+            ["group", "reset" | "skip"] | ["offset", "import" | "set"]
+        )
     }
 
     /// As a person would type it.

@@ -330,6 +330,7 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
             return;
         }
         work::Answer::Stay => {}
+        work::Answer::Wrong(wanted) => app.say(format!("nothing is done before {wanted} is typed exactly")),
         work::Answer::Apply(rehearsal) => {
             work.stage = Stage::Running(rehearsal.clone());
             work.at_ms = app.now_ms;

@@ -57,6 +57,8 @@ pub enum Answer {
     Close,
     /// Carry it out.
     Apply(Box<Rehearsal>),
+    /// What was typed is not this text.
+    Wrong(String),
     /// Stop it at its next safe place.
     Stop,
     /// Find out anew what it would do.
@@ -155,7 +157,7 @@ impl Work {
             },
             (Stage::Planned(rehearsal), Some(wanted)) => match key.code {
                 KeyCode::Enter if self.typed.text() == wanted => Answer::Apply(rehearsal.clone()),
-                KeyCode::Enter => Answer::Stay,
+                KeyCode::Enter => Answer::Wrong(wanted),
                 _ => {
                     self.typed.key(key);
                     Answer::Stay
@@ -271,12 +273,12 @@ mod tests {
         for (level, wanted) in [(Level::Name, "orders"), (Level::NameAndContext, "orders prod")] {
             let mut work = planned(level);
             for c in wanted.chars() {
-                assert_eq!(press(&mut work, KeyCode::Enter), Answer::Stay);
+                assert_eq!(press(&mut work, KeyCode::Enter), Answer::Wrong(wanted.to_owned()));
                 press(&mut work, KeyCode::Char(c));
             }
             assert!(matches!(press(&mut work, KeyCode::Enter), Answer::Apply(_)));
             press(&mut work, KeyCode::Char('x'));
-            assert_eq!(press(&mut work, KeyCode::Enter), Answer::Stay);
+            assert_eq!(press(&mut work, KeyCode::Enter), Answer::Wrong(wanted.to_owned()));
         }
     }
 

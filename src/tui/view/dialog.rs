@@ -136,12 +136,8 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
     let mut lines: Vec<Vec<Piece>> = Vec::new();
     let title = match &work.stage {
         Stage::Planned(rehearsal) => {
-            title_of(rehearsal, &mut lines, columns);
-            format!(
-                "{}   {}",
-                rehearsal.action.to_uppercase(),
-                level_text(rehearsal.level)
-            )
+            title_of(work, rehearsal, &mut lines, columns);
+            format!("{}  {}", level_text(rehearsal.level), rehearsal.action)
         }
         Stage::Running(rehearsal) => {
             lines.push(vec![stage(app, work)]);
@@ -151,7 +147,7 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
                 columns,
                 usize::from(buffer.area.height).saturating_sub(12),
             );
-            rehearsal.action.to_uppercase()
+            rehearsal.action.clone()
         }
         Stage::Done(report) => {
             lines.push(vec![stage(app, work)]);
@@ -230,12 +226,12 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
 const fn level_text(level: Level) -> &'static str {
     match level {
         Level::Apply => "L1",
-        Level::Name => "L2: this affects live traffic",
-        Level::NameAndContext => "L3: this can lose messages or positions",
+        Level::Name => "L2 affects live traffic:",
+        Level::NameAndContext => "L3 can lose messages or positions:",
     }
 }
 
-fn title_of(rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) {
+fn title_of(work: &Work, rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) {
     if !rehearsal.cluster.is_empty() {
         lines.push(plain(format!("in cluster {}", rehearsal.cluster)));
         lines.push(Vec::new());
@@ -263,7 +259,12 @@ fn title_of(rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) 
         );
     }
     lines.push(vec![(
-        "refused if any of these values changes before you apply it".to_owned(),
+        if work.deed.moves_offsets() {
+            "where to is what you agree to: the numbers go on moving with the group until then"
+        } else {
+            "refused if any of these values changes before you apply it"
+        }
+        .to_owned(),
         Role::Label,
     )]);
 }
@@ -286,7 +287,7 @@ fn steps(steps: &[StepLine], lines: &mut Vec<Vec<Piece>>, columns: usize, result
     }
     let width =
         |of: fn(&(&str, &str, &str, &str)) -> usize| alike.iter().map(|(w, ..)| of(w)).max().unwrap_or(0);
-    let field = width(|w| text::width(w.0)).clamp(5, 24);
+    let field = width(|w| text::width(w.0)).clamp(5, 44);
     let before = width(|w| text::width(w.1)).clamp(6, 24);
     let after = width(|w| text::width(w.2)).clamp(5, 24);
     lines.push(vec![(

@@ -255,7 +255,7 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
             format!("{}/{} MiB", told.cached, told.cached_mib),
             told.cached as f64,
         ),
-        Cell::number(format!("{:.1}", told.consume_rt_ms), told.consume_rt_ms),
+        Cell::number(text::count(told.consume_rt_ms), told.consume_rt_ms),
         Cell::number(text::count(told.ok_tps), told.ok_tps),
         Cell::number(text::count(told.failed_tps), told.failed_tps),
         pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),

@@ -143,6 +143,10 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
         let age = text::age(age_ms(app.now_ms, frozen.at_ms));
         right.push((format!(" FROZEN {age:>3} "), Role::Badge));
     }
+    let flying = app.works.iter().filter(|w| w.is_running()).count();
+    if flying > 0 {
+        right.push((format!(" ~ {flying} running: ! "), Role::Warn));
+    }
     right.push((
         format!(" ↻{interval} {mode} {} ", clock(app, app.shown_ms())),
         Role::Plain,

@@ -78,6 +78,8 @@ pub fn wrap(text: &str, columns: usize) -> Vec<Cow<'_, str>> {
 
 /// A count in three or four characters: `950`, `4.1k`, `61.2k`, `1.28M`.
 pub fn count(value: f64) -> String {
+    // No minus before nothing.
+    let value = if value == 0.0 { 0.0 } else { value };
     let magnitude = value.abs();
     let (scaled, unit) = match magnitude {
         m if m < 999.5 => (value, ""),

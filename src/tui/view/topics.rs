@@ -92,7 +92,7 @@ pub fn table(app: &App) -> Table {
             Some(_) => Cell::number(groups.to_string(), groups as f64),
             None => Cell::unknown(),
         });
-        cells.push(note(model, topic, &notes));
+        cells.push(note(app, topic, &notes));
         if wide {
             cells.push(Cell::text(attributes(topic)));
         }
@@ -229,7 +229,13 @@ pub fn age(now_ms: i64, at_ms: i64) -> Cell {
     Cell::number(text::age(age), age as f64)
 }
 
-fn note(model: &Model, topic: &TopicState, notes: &[&Finding]) -> Cell {
+fn note(app: &App, topic: &TopicState, notes: &[&Finding]) -> Cell {
+    let model = app.shown();
+    // Numbers on their way are no finding.
+    if let Some(work) = app.work_on(&Subject::Topic(topic.name.clone())) {
+        let verb = work.deed.words.get(1).map_or("changing", String::as_str);
+        return Cell::of(format!("~ {verb}, ! shows it"), Role::Warn);
+    }
     let about = |f: &&&Finding| matches!(&f.subject, Subject::Topic(name) if *name == topic.name);
     if let Some(finding) = notes.iter().find(about) {
         let (glyph, role) = super::rows::severity(finding.severity);

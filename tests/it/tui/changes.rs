@@ -25,7 +25,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.shows("New topic");
         program.press("ScreenTopic\t\x154\r");
         // Nothing is done before it is shown and agreed to.
-        program.shows("CREATE TOPIC SCREENTOPIC   L1");
+        program.shows("L1  create topic ScreenTopic");
         program.shows("▸Cancel");
         program.press("\t");
         program.shows("▸Apply");
@@ -49,7 +49,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.press("P");
         program.shows("Permission of ScreenTopic");
         program.press("4\r");
-        program.shows("L2: this affects live traffic");
+        program.shows("L2 affects live traffic: update topic ScreenTopic");
         // The name is wanted; a press of enter is nothing.
         program.press("\r");
         program.shows("Type ScreenTopic to go on");
