@@ -65,7 +65,7 @@ keys Escape; sleep 0.5
 keys 5; shows "Groups "; sleep 12; take 5-groups
 keys Enter; shows "Clients"; keys i; sleep 5; take 5-group
 keys Escape; sleep 0.5
-keys 6; shows "Messages of which topic"; keys Enter; shows "scanned"; sleep 2; keys T; shows "CONSUMED"; take 6-messages
+keys 6; shows "Messages of which topic"; keys Down Enter; shows "scanned"; sleep 2; keys T; shows "CONSUMED"; take 6-messages
 keys k; shows "by key"; take 6-messages-form
 keys Escape; sleep 0.5
 keys 7; shows "Dead letters"; shows "Resend plan"; sleep 3; take 7-dlq

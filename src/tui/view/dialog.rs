@@ -137,7 +137,7 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
     let title = match &work.stage {
         Stage::Planned(rehearsal) => {
             title_of(work, rehearsal, &mut lines, columns);
-            format!("{}  {}", level_text(rehearsal.level), rehearsal.action)
+            format!("{} {}", level_text(rehearsal.level), rehearsal.action)
         }
         Stage::Running(rehearsal) => {
             lines.push(vec![stage(app, work)]);

@@ -25,7 +25,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.shows("New topic");
         program.press("ScreenTopic\t\x154\r");
         // Nothing is done before it is shown and agreed to.
-        program.shows("L1  create topic ScreenTopic");
+        program.shows("L1 create topic ScreenTopic");
         program.shows("▸Cancel");
         program.press("\t");
         program.shows("▸Apply");

@@ -218,7 +218,7 @@ fn a_letter_that_is_sent_again_from_the_screen_is_consumed() {
     // The newest letter is what the plan is about.
     program.shows("1 selected → T 1");
     program.press("R");
-    program.shows("RESEND DEAD LETTERS OF G");
+    program.shows("resend dead letters of g");
     program.press("\t\r");
     program.shows("✓ done");
     program.press("\r");
