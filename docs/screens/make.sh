@@ -74,7 +74,7 @@ shows "replays"; take 8-offsets
 keys 9; shows "CommitLog"; sleep 2; take 9-store-commitlog
 keys q; sleep 3; take 9-store-queues
 keys i; sleep 5; take 9-store-index
-keys k; sleep 2; take 9-store-checkpoint
+keys K; shows "checkpoint"; sleep 2; take 9-store-checkpoint
 keys 1; shows "Worst lag"
 keys "?"; shows "Keys on"; take help
 keys Escape; sleep 0.5
