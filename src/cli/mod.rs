@@ -72,6 +72,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde_json::json;
 
 use crate::client::Observed;
+use crate::client::words::quoted;
 use crate::protocol::codes;
 use exit::Failure;
 use output::{Detail, Format};
@@ -527,16 +528,6 @@ fn header_text(fields: &crate::fields::Fields) -> String {
     words.join(" ")
 }
 
-/// `text` as one word of a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:,%@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -632,13 +623,5 @@ mod tests {
             .collect();
         assert!(globals.iter().any(|g| g.get_id() == "filter"));
         below(&root, &globals, "rmq");
-    }
-
-    #[test]
-    fn a_word_is_quoted_only_when_a_shell_would_split_it() {
-        assert_eq!(quoted("broker-a:0"), "broker-a:0");
-        assert_eq!(quoted("1s 5s"), "'1s 5s'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -11,6 +11,7 @@ use super::context::{self, Config, Context};
 use super::desk::Desk;
 use super::exit::Failure;
 use super::output::{Filter, Format, Printer, SortBy};
+use super::quoted;
 use super::time::{self, Zone};
 use crate::client::{AddressMap, AddressRule, Client, Observed, Options};
 
@@ -404,16 +405,6 @@ fn place(global: &Global) -> Vec<String> {
         .chain(maps)
         .filter_map(|(flag, value)| Some(format!("{flag} {}", quoted(&value?))))
         .collect()
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 fn find_context<'a>(config: &'a Config, name: &str, asked: bool) -> Result<&'a Context, Failure> {

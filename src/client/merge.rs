@@ -103,29 +103,14 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::model::SysFlag;
 
     fn message(stored_ms: i64, queue: i32, offset: i64) -> Message {
         Message {
-            broker: "b".into(),
-            topic: "T".into(),
             queue,
             offset,
-            physical_offset: 0,
-            offset_id: String::new(),
             stored_ms,
-            store_host: String::new(),
-            born_ms: 0,
-            born_host: String::new(),
-            reconsume_times: 0,
-            sys_flag: SysFlag(0),
-            flag: 0,
-            size: 0,
-            properties: Vec::new(),
             body: bytes::Bytes::from_static(b"xy"),
-            stored_size: 1,
-            intact: true,
-            body_error: None,
+            ..Message::empty()
         }
     }
 

@@ -521,25 +521,9 @@ mod tests {
     #[test]
     fn a_groups_standing_follows_from_position_tag_and_clients() {
         let message = Message {
-            broker: "b".into(),
-            topic: "T".into(),
-            queue: 0,
             offset: 10,
-            physical_offset: 0,
-            offset_id: String::new(),
-            stored_ms: 0,
-            store_host: String::new(),
-            born_ms: 0,
-            born_host: String::new(),
-            reconsume_times: 0,
-            sys_flag: crate::protocol::model::SysFlag(0),
-            flag: 0,
-            size: 0,
             properties: vec![("TAGS".into(), "A".into())],
-            body: bytes::Bytes::new(),
-            stored_size: 1,
-            intact: true,
-            body_error: None,
+            ..Message::empty()
         };
         let online = |expression: &str, kind: &str| ConsumerConnection {
             connection_set: vec![crate::protocol::body::Connection::default()],

@@ -1,4 +1,4 @@
-//! Numbers with their nouns, for sentences.
+//! Words for people and for shells.
 
 use std::fmt::Display;
 
@@ -15,9 +15,27 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(n: N, noun: &str) -> St
     }
 }
 
+/// `text` as one word of a shell.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_+=./:,%@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::{counted, quoted};
+
+    #[test]
+    fn a_word_is_quoted_only_when_a_shell_would_split_it() {
+        assert_eq!(quoted("broker-a:0"), "broker-a:0");
+        assert_eq!(quoted("1s 5s"), "'1s 5s'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 
     #[test]
     fn one_is_singular_and_everything_else_is_not() {

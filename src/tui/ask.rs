@@ -38,14 +38,20 @@ pub(super) struct Ground {
     pub state_dir: Option<PathBuf>,
 }
 
-/// The asking tasks. They end when this is dropped.
-pub(super) struct Asker {
+/// What every question needs.
+#[derive(Clone)]
+struct Means {
     client: Arc<Client>,
     operator: Option<Arc<dyn Operator>>,
     updates: mpsc::Sender<Update>,
     ground: Ground,
     turns: Arc<Semaphore>,
     desk: Arc<Desk>,
+}
+
+/// The asking tasks. They end when this is dropped.
+pub(super) struct Asker {
+    means: Means,
     running: HashMap<Want, (Option<Duration>, Vec<BrokerAt>, AbortHandle)>,
 }
 
@@ -57,12 +63,14 @@ impl Asker {
         ground: Ground,
     ) -> Self {
         Self {
-            client,
-            operator,
-            updates,
-            ground,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-            desk: Arc::default(),
+            means: Means {
+                client,
+                operator,
+                updates,
+                ground,
+                turns: Arc::new(Semaphore::new(AT_ONCE)),
+                desk: Arc::default(),
+            },
             running: HashMap::new(),
         }
     }
@@ -82,12 +90,7 @@ impl Asker {
                 continue;
             }
             let question = Question {
-                client: Arc::clone(&self.client),
-                operator: self.operator.clone(),
-                updates: self.updates.clone(),
-                ground: self.ground.clone(),
-                turns: Arc::clone(&self.turns),
-                desk: Arc::clone(&self.desk),
+                means: self.means.clone(),
                 masters: masters.to_vec(),
                 want: want.clone(),
             };
@@ -139,12 +142,7 @@ impl Drop for StopOnDrop {
 }
 
 struct Question {
-    client: Arc<Client>,
-    operator: Option<Arc<dyn Operator>>,
-    updates: mpsc::Sender<Update>,
-    ground: Ground,
-    turns: Arc<Semaphore>,
-    desk: Arc<Desk>,
+    means: Means,
     masters: Vec<BrokerAt>,
     want: Want,
 }
@@ -160,7 +158,7 @@ impl Question {
                 let _turn = if question.what.is_pass() {
                     None
                 } else {
-                    self.turns.acquire().await.ok()
+                    self.means.turns.acquire().await.ok()
                 };
                 self.look(question.clone()).await
             } else if matches!(self.want, Want::Messages(_) | Want::Dead(_)) {
@@ -168,7 +166,7 @@ impl Question {
                 self.search(&told).await
             } else {
                 // The semaphore is never closed.
-                let _turn = self.turns.acquire().await;
+                let _turn = self.means.turns.acquire().await;
                 tokio::time::timeout(LIMIT, self.ask())
                     .await
                     .unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs())))
@@ -178,7 +176,7 @@ impl Question {
                 retry_at_ms: None,
                 told: Told::Found(self.want.clone(), answer),
             };
-            if self.updates.send(update).await.is_err() {
+            if self.means.updates.send(update).await.is_err() {
                 return;
             }
             match every {
@@ -191,7 +189,11 @@ impl Question {
     /// Looks into the files of a store, beside the runtime; ends when this is dropped.
     async fn look(&self, question: super::store::question::Question) -> Result<Found, String> {
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-        let (flag, desk, updates) = (Arc::clone(&stop.0), Arc::clone(&self.desk), self.updates.clone());
+        let (flag, desk, updates) = (
+            Arc::clone(&stop.0),
+            Arc::clone(&self.means.desk),
+            self.means.updates.clone(),
+        );
         let looked = tokio::task::spawn_blocking(move || {
             let want = Want::Store(question.clone());
             let mut tell = |answer| {
@@ -211,7 +213,7 @@ impl Question {
 
     /// A search that tells what it has so far.
     async fn search(&self, told: &AtomicI64) -> Result<Found, String> {
-        let (client, ground) = (Arc::clone(&self.client), self.ground.clone());
+        let (client, ground) = (Arc::clone(&self.means.client), self.means.ground.clone());
         let tell = |found: Found| {
             let update = Update {
                 at_ms: after(told),
@@ -219,7 +221,7 @@ impl Question {
                 told: Told::Found(self.want.clone(), Ok(found)),
             };
             // A picture that finds no room is followed by another one.
-            let _ = self.updates.try_send(update);
+            let _ = self.means.updates.try_send(update);
         };
         match self.want.clone() {
             Want::Messages(question) => {
@@ -237,7 +239,7 @@ impl Question {
     }
 
     async fn ask(&self) -> Result<Found, String> {
-        let client = &self.client;
+        let client = &self.means.client;
         match &self.want {
             Want::Store(question) => self.look(question.clone()).await,
             Want::Topic(name) => Ok(Found::Topic(Box::new(topic(client, &self.masters, name).await))),
@@ -254,6 +256,7 @@ impl Question {
             Want::Clients(name) => clients(client, &self.masters, name).await.map(Found::Clients),
             Want::Sheet(words) => {
                 let operator = self
+                    .means
                     .operator
                     .clone()
                     .ok_or("commands cannot be run from this dashboard")?;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::findings::Subject;
+use crate::client::words::quoted;
 
 /// A command line of `rmq`, without the program's name and without global options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,16 +53,6 @@ impl Deed {
             .chain(words)
             .collect::<Vec<_>>()
             .join(" ")
-    }
-}
-
-/// `word` as a shell takes it for one.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_+=./:,%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

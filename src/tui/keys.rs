@@ -227,51 +227,30 @@ pub struct Binding {
     pub footer: &'static str,
 }
 
-const fn all(
-    command: Command,
-    keys: &'static [&'static str],
-    help: &'static str,
-    footer: &'static str,
-) -> Binding {
+type Keys = &'static [&'static str];
+type Text = &'static str;
+type Screens = &'static [Screen];
+
+const fn bind(screens: Where, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
     Binding {
         command,
         keys,
-        screens: Where::Everywhere,
+        screens,
         help,
         footer,
     }
 }
 
-const fn on(
-    screens: &'static [Screen],
-    command: Command,
-    keys: &'static [&'static str],
-    help: &'static str,
-    footer: &'static str,
-) -> Binding {
-    Binding {
-        command,
-        keys,
-        screens: Where::On(screens),
-        help,
-        footer,
-    }
+const fn all(command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+    bind(Where::Everywhere, command, keys, help, footer)
 }
 
-const fn not(
-    screens: &'static [Screen],
-    command: Command,
-    keys: &'static [&'static str],
-    help: &'static str,
-    footer: &'static str,
-) -> Binding {
-    Binding {
-        command,
-        keys,
-        screens: Where::Not(screens),
-        help,
-        footer,
-    }
+const fn on(screens: Screens, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+    bind(Where::On(screens), command, keys, help, footer)
+}
+
+const fn not(screens: Screens, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+    bind(Where::Not(screens), command, keys, help, footer)
 }
 
 /// Screens with more than one pane to focus.
@@ -987,7 +966,7 @@ mod tests {
 
     #[test]
     fn no_screen_has_two_commands_on_one_key() {
-        for screen in Screen::all() {
+        for screen in Screen::ALL {
             let mut seen = HashMap::new();
             for binding in on_screen(screen, false) {
                 for key in binding.keys {
@@ -1030,7 +1009,10 @@ mod tests {
                 let screen = match binding.screens {
                     Where::Everywhere => Screen::Overview,
                     Where::On(screens) => screens[0],
-                    Where::Not(screens) => Screen::all().find(|s| !screens.contains(s)).expect("some screen"),
+                    Where::Not(screens) => Screen::ALL
+                        .into_iter()
+                        .find(|s| !screens.contains(s))
+                        .expect("some screen"),
                 };
                 assert_eq!(command(event, screen, false), Some(binding.command), "{key}");
                 let allowed = command(event, screen, true);

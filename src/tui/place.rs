@@ -40,7 +40,6 @@ pub enum Screen {
 
 /// What each screen is called on the command line, in paths and in the tabs, and its key.
 struct Entry {
-    screen: Screen,
     name: &'static str,
     /// Other names that mean it.
     aliases: &'static [&'static str],
@@ -51,184 +50,190 @@ struct Entry {
     first_focus: Pane,
 }
 
-const ENTRIES: &[Entry] = &[
-    Entry {
-        screen: Screen::Overview,
-        name: "overview",
-        aliases: &["over", "1"],
-        tab: Some("1 Over"),
-        parent: Screen::Overview,
-        panes: &[
-            Pane::Health,
-            Pane::Traffic,
-            Pane::Beats,
-            Pane::TopTopics,
-            Pane::WorstLag,
-        ],
-        first_focus: Pane::Health,
-    },
-    Entry {
-        screen: Screen::Heartbeats,
-        name: "heartbeats",
-        aliases: &["beats", "2"],
-        tab: Some("2 Beats"),
-        parent: Screen::Overview,
-        panes: &[Pane::NameServers, Pane::Registrations, Pane::Log],
-        first_focus: Pane::Registrations,
-    },
-    Entry {
-        screen: Screen::Brokers,
-        name: "brokers",
-        aliases: &["3"],
-        tab: Some("3 Brokers"),
-        parent: Screen::Overview,
-        panes: &[Pane::Brokers],
-        first_focus: Pane::Brokers,
-    },
-    Entry {
-        screen: Screen::Broker,
-        name: "broker",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Brokers,
-        panes: &[
-            Pane::Runtime,
-            Pane::Latency,
-            Pane::Flows,
-            Pane::Replication,
-            Pane::Config,
-        ],
-        first_focus: Pane::Runtime,
-    },
-    Entry {
-        screen: Screen::Topics,
-        name: "topics",
-        aliases: &["4"],
-        tab: Some("4 Topics"),
-        parent: Screen::Overview,
-        panes: &[Pane::Topics],
-        first_focus: Pane::Topics,
-    },
-    Entry {
-        screen: Screen::Topic,
-        name: "topic",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Topics,
-        panes: &[Pane::TopicQueues, Pane::Scaling, Pane::TopicGroups],
-        first_focus: Pane::TopicQueues,
-    },
-    Entry {
-        screen: Screen::Groups,
-        name: "groups",
-        aliases: &["5"],
-        tab: Some("5 Groups"),
-        parent: Screen::Overview,
-        panes: &[Pane::Groups],
-        first_focus: Pane::Groups,
-    },
-    Entry {
-        screen: Screen::Group,
-        name: "group",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Groups,
-        panes: &[Pane::GroupQueues, Pane::GroupClients, Pane::GroupChart],
-        first_focus: Pane::GroupQueues,
-    },
-    Entry {
-        screen: Screen::Messages,
-        name: "messages",
-        aliases: &["msgs", "6"],
-        tab: Some("6 Msgs"),
-        parent: Screen::Overview,
-        panes: &[Pane::Messages, Pane::Detail, Pane::Body, Pane::Way],
-        first_focus: Pane::Messages,
-    },
-    Entry {
-        screen: Screen::Dead,
-        name: "dlq",
-        aliases: &["dead", "7"],
-        tab: Some("7 DLQ"),
-        parent: Screen::Overview,
-        panes: &[Pane::DeadGroups, Pane::Letters, Pane::Plan],
-        first_focus: Pane::DeadGroups,
-    },
-    Entry {
-        screen: Screen::Offsets,
-        name: "offsets",
-        aliases: &["8"],
-        tab: Some("8 Offsets"),
-        parent: Screen::Overview,
-        panes: &[Pane::Positions, Pane::Preview, Pane::Effect],
-        first_focus: Pane::Positions,
-    },
-    Entry {
-        screen: Screen::Store,
-        name: "store",
-        aliases: &["9"],
-        tab: Some("9 Store"),
-        parent: Screen::Overview,
-        panes: &[Pane::StoreLog, Pane::StoreTree, Pane::StoreHex],
-        first_focus: Pane::StoreLog,
-    },
-    Entry {
-        screen: Screen::StoreQueues,
-        name: "queues",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Store,
-        panes: &[Pane::StoreEntries, Pane::StoreQueueList, Pane::StorePositions],
-        first_focus: Pane::StoreEntries,
-    },
-    Entry {
-        screen: Screen::StoreIndex,
-        name: "index",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Store,
-        panes: &[
-            Pane::StoreFiles,
-            Pane::StoreHeat,
-            Pane::StoreLookup,
-            Pane::StoreLengths,
-        ],
-        first_focus: Pane::StoreFiles,
-    },
-    Entry {
-        screen: Screen::StoreChecks,
-        name: "verify",
-        aliases: &[],
-        tab: None,
-        parent: Screen::Store,
-        panes: &[Pane::StoreFindings, Pane::StoreCheckpoint, Pane::StoreVerify],
-        first_focus: Pane::StoreFindings,
-    },
-];
-
 impl Screen {
-    /// Every screen.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ENTRIES.iter().map(|e| e.screen)
-    }
+    /// Every screen, those with a tab in the order of the tabs.
+    pub const ALL: [Self; 15] = [
+        Self::Overview,
+        Self::Heartbeats,
+        Self::Brokers,
+        Self::Broker,
+        Self::Topics,
+        Self::Topic,
+        Self::Groups,
+        Self::Group,
+        Self::Messages,
+        Self::Dead,
+        Self::Offsets,
+        Self::Store,
+        Self::StoreQueues,
+        Self::StoreIndex,
+        Self::StoreChecks,
+    ];
 
     /// Screens with a tab, in their order, with its text.
     pub fn tabs() -> impl Iterator<Item = (Self, &'static str)> {
-        ENTRIES.iter().filter_map(|e| Some((e.screen, e.tab?)))
+        Self::ALL.into_iter().filter_map(|s| Some((s, s.entry().tab?)))
     }
 
-    fn entry(self) -> &'static Entry {
-        ENTRIES
-            .iter()
-            .find(|e| e.screen == self)
-            .expect("every screen has an entry: a test goes through them")
+    const fn entry(self) -> &'static Entry {
+        match self {
+            Self::Overview => &Entry {
+                name: "overview",
+                aliases: &["over", "1"],
+                tab: Some("1 Over"),
+                parent: Screen::Overview,
+                panes: &[
+                    Pane::Health,
+                    Pane::Traffic,
+                    Pane::Beats,
+                    Pane::TopTopics,
+                    Pane::WorstLag,
+                ],
+                first_focus: Pane::Health,
+            },
+            Self::Heartbeats => &Entry {
+                name: "heartbeats",
+                aliases: &["beats", "2"],
+                tab: Some("2 Beats"),
+                parent: Screen::Overview,
+                panes: &[Pane::NameServers, Pane::Registrations, Pane::Log],
+                first_focus: Pane::Registrations,
+            },
+            Self::Brokers => &Entry {
+                name: "brokers",
+                aliases: &["3"],
+                tab: Some("3 Brokers"),
+                parent: Screen::Overview,
+                panes: &[Pane::Brokers],
+                first_focus: Pane::Brokers,
+            },
+            Self::Broker => &Entry {
+                name: "broker",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Brokers,
+                panes: &[
+                    Pane::Runtime,
+                    Pane::Latency,
+                    Pane::Flows,
+                    Pane::Replication,
+                    Pane::Config,
+                ],
+                first_focus: Pane::Runtime,
+            },
+            Self::Topics => &Entry {
+                name: "topics",
+                aliases: &["4"],
+                tab: Some("4 Topics"),
+                parent: Screen::Overview,
+                panes: &[Pane::Topics],
+                first_focus: Pane::Topics,
+            },
+            Self::Topic => &Entry {
+                name: "topic",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Topics,
+                panes: &[Pane::TopicQueues, Pane::Scaling, Pane::TopicGroups],
+                first_focus: Pane::TopicQueues,
+            },
+            Self::Groups => &Entry {
+                name: "groups",
+                aliases: &["5"],
+                tab: Some("5 Groups"),
+                parent: Screen::Overview,
+                panes: &[Pane::Groups],
+                first_focus: Pane::Groups,
+            },
+            Self::Group => &Entry {
+                name: "group",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Groups,
+                panes: &[Pane::GroupQueues, Pane::GroupClients, Pane::GroupChart],
+                first_focus: Pane::GroupQueues,
+            },
+            Self::Messages => &Entry {
+                name: "messages",
+                aliases: &["msgs", "6"],
+                tab: Some("6 Msgs"),
+                parent: Screen::Overview,
+                panes: &[Pane::Messages, Pane::Detail, Pane::Body, Pane::Way],
+                first_focus: Pane::Messages,
+            },
+            Self::Dead => &Entry {
+                name: "dlq",
+                aliases: &["dead", "7"],
+                tab: Some("7 DLQ"),
+                parent: Screen::Overview,
+                panes: &[Pane::DeadGroups, Pane::Letters, Pane::Plan],
+                first_focus: Pane::DeadGroups,
+            },
+            Self::Offsets => &Entry {
+                name: "offsets",
+                aliases: &["8"],
+                tab: Some("8 Offsets"),
+                parent: Screen::Overview,
+                panes: &[Pane::Positions, Pane::Preview, Pane::Effect],
+                first_focus: Pane::Positions,
+            },
+            Self::Store => &Entry {
+                name: "store",
+                aliases: &["9"],
+                tab: Some("9 Store"),
+                parent: Screen::Overview,
+                panes: &[
+                    Pane::Store(Part::Log),
+                    Pane::Store(Part::Tree),
+                    Pane::Store(Part::Hex),
+                ],
+                first_focus: Pane::Store(Part::Log),
+            },
+            Self::StoreQueues => &Entry {
+                name: "queues",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Store,
+                panes: &[
+                    Pane::Store(Part::Entries),
+                    Pane::Store(Part::QueueList),
+                    Pane::Store(Part::Positions),
+                ],
+                first_focus: Pane::Store(Part::Entries),
+            },
+            Self::StoreIndex => &Entry {
+                name: "index",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Store,
+                panes: &[
+                    Pane::Store(Part::Files),
+                    Pane::Store(Part::Heat),
+                    Pane::Store(Part::Lookup),
+                    Pane::Store(Part::Lengths),
+                ],
+                first_focus: Pane::Store(Part::Files),
+            },
+            Self::StoreChecks => &Entry {
+                name: "verify",
+                aliases: &[],
+                tab: None,
+                parent: Screen::Store,
+                panes: &[
+                    Pane::Store(Part::Findings),
+                    Pane::Store(Part::Checkpoint),
+                    Pane::Store(Part::Verify),
+                ],
+                first_focus: Pane::Store(Part::Findings),
+            },
+        }
     }
 
     /// The screen with a tab that a command-line name means.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
-        let means = |e: &&Entry| e.tab.is_some() && (e.name == name || e.aliases.contains(&name.as_str()));
-        ENTRIES.iter().find(means).map(|e| e.screen)
+        let means = |e: &Entry| e.name == name || e.aliases.contains(&name.as_str());
+        Self::tabs().map(|(screen, _)| screen).find(|s| means(s.entry()))
     }
 
     /// Its name in a path.
@@ -297,19 +302,27 @@ pub enum Pane {
     Positions,
     Preview,
     Effect,
-    StoreLog,
-    StoreHex,
-    StoreTree,
-    StoreEntries,
-    StoreQueueList,
-    StorePositions,
-    StoreFiles,
-    StoreHeat,
-    StoreLookup,
-    StoreLengths,
-    StoreCheckpoint,
-    StoreVerify,
-    StoreFindings,
+    /// A part of a store's screens.
+    Store(Part),
+}
+
+/// A part of the store's screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Part {
+    Log,
+    Hex,
+    Tree,
+    Entries,
+    QueueList,
+    Positions,
+    Files,
+    Heat,
+    Lookup,
+    Lengths,
+    Checkpoint,
+    Verify,
+    Findings,
 }
 
 /// A screen and what it is about.
@@ -387,7 +400,7 @@ mod tests {
 
     #[test]
     fn every_screen_has_an_entry_and_leads_home() {
-        for screen in Screen::all() {
+        for screen in Screen::ALL {
             assert!(screen.panes().contains(&screen.first_focus()), "{screen:?}");
             let home = (0..6).fold(screen, |at, _| at.parent());
             assert_eq!(home, Screen::Overview);

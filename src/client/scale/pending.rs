@@ -388,32 +388,13 @@ impl Half {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::model::SysFlag;
 
     fn message(properties: &[(&str, &str)]) -> Message {
+        let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
         Message {
-            broker: "b".into(),
             topic: SCHEDULE.into(),
-            queue: 0,
-            offset: 0,
-            physical_offset: 0,
-            offset_id: String::new(),
-            stored_ms: 0,
-            store_host: String::new(),
-            born_ms: 0,
-            born_host: String::new(),
-            reconsume_times: 0,
-            sys_flag: SysFlag(0),
-            flag: 0,
-            size: 0,
-            properties: properties
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-                .collect(),
-            body: bytes::Bytes::new(),
-            stored_size: 1,
-            intact: true,
-            body_error: None,
+            properties: properties.iter().map(owned).collect(),
+            ..Message::empty()
         }
     }
 

@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::question::{Question, What};
 use super::{Heard, Lookup, entry_id, log_id};
 use crate::tui::app::App;
-use crate::tui::place::Pane;
+use crate::tui::place::{Pane, Part};
 
 /// Rows shown above the one that was gone to.
 const LEAD: usize = 4;
@@ -90,7 +90,7 @@ fn told(app: &mut App, what: &What, answer: Answer) {
             let ids: Vec<String> = page.rows.iter().map(log_id).collect();
             let focus = page.rows.iter().position(|row| Some(row.at) == page.focus);
             let must = is_goal || *at == state.log.at;
-            if settle(app, Pane::StoreLog, &ids, focus.filter(|_| is_goal), must) {
+            if settle(app, Pane::Store(Part::Log), &ids, focus.filter(|_| is_goal), must) {
                 let log = &mut app.store.log;
                 if is_goal {
                     log.goal = None;
@@ -138,7 +138,13 @@ fn told(app: &mut App, what: &What, answer: Answer) {
             let wanted = page.page.focus.map(|index| index.to_string());
             let focus = wanted.and_then(|id| ids.iter().position(|other| *other == id));
             let must = is_goal || *at == state.entries.at;
-            if settle(app, Pane::StoreEntries, &ids, focus.filter(|_| is_goal), must) {
+            if settle(
+                app,
+                Pane::Store(Part::Entries),
+                &ids,
+                focus.filter(|_| is_goal),
+                must,
+            ) {
                 let entries = &mut app.store.entries;
                 if is_goal {
                     entries.goal = None;
@@ -185,7 +191,7 @@ fn told(app: &mut App, what: &What, answer: Answer) {
             let file = file.map(|chain| chain.file.clone());
             put(&mut state.key, found);
             if let Some(file) = file {
-                select(app, Pane::StoreFiles, file);
+                select(app, Pane::Store(Part::Files), file);
             }
         }
         (What::Checks, Answer::Checks(checks)) => put(&mut state.checks, *checks),

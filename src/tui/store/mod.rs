@@ -20,7 +20,7 @@ pub use prompt::{Prompt, key as prompt_key};
 pub use wants::wants;
 
 use crate::tui::app::App;
-use crate::tui::place::{Pane, Screen};
+use crate::tui::place::{Pane, Part, Screen};
 use answer::{
     Chain, Checks, Glance, IndexRow, KeyFound, LogRow, Page, QueuePage, QueueRow, RecordView, Surveyed,
     TopicQueues, Verifying,
@@ -358,7 +358,11 @@ fn position(app: &App, pane: Pane, mut ids: impl ExactSizeIterator<Item = String
 
 /// Position of the selected row of the log in its page.
 pub fn log_position(app: &App) -> Option<usize> {
-    position(app, Pane::StoreLog, app.store.log.page.rows.iter().map(log_id))
+    position(
+        app,
+        Pane::Store(Part::Log),
+        app.store.log.page.rows.iter().map(log_id),
+    )
 }
 
 /// The selected row of the log.
@@ -370,7 +374,7 @@ pub fn log_row(app: &App) -> Option<&LogRow> {
 pub fn entry_position(app: &App) -> Option<usize> {
     position(
         app,
-        Pane::StoreEntries,
+        Pane::Store(Part::Entries),
         app.store.entries.page.page.rows.iter().map(entry_id),
     )
 }
@@ -383,7 +387,7 @@ pub fn entry_row(app: &App) -> Option<&QueueRow> {
 /// The selected index file: the newest at first.
 pub fn index_file(app: &App) -> Option<&IndexRow> {
     let files = app.store.index.value.as_deref()?;
-    let state = app.pane(Pane::StoreFiles);
+    let state = app.pane(Pane::Store(Part::Files));
     let found = state
         .selected
         .as_ref()

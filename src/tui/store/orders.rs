@@ -10,7 +10,7 @@ use super::{
 use crate::tui::app::{Action, App, Overlay};
 use crate::tui::input::Input;
 use crate::tui::keys::Command;
-use crate::tui::place::{Pane, Place, Screen};
+use crate::tui::place::{Pane, Part, Place, Screen};
 use crate::tui::view::layout;
 
 /// A command of the store screens.
@@ -96,37 +96,39 @@ fn half(page: usize) -> isize {
 fn step(app: &mut App, by: isize) -> bool {
     let moved = |at: usize, len: usize| at.saturating_add_signed(by).min(len.saturating_sub(1));
     match app.focus() {
-        Pane::StoreLog => {
+        Pane::Store(Part::Log) => {
             let rows = &app.store.log.page.rows;
             if let Some(row) = log_position(app).and_then(|at| rows.get(moved(at, rows.len()))) {
                 let id = log_id(row);
                 app.store.log.goal = None;
-                hear::select(app, Pane::StoreLog, id);
+                hear::select(app, Pane::Store(Part::Log), id);
             }
         }
-        Pane::StoreEntries => {
+        Pane::Store(Part::Entries) => {
             let rows = &app.store.entries.page.page.rows;
             if let Some(row) = entry_position(app).and_then(|at| rows.get(moved(at, rows.len()))) {
                 let id = entry_id(row);
                 app.store.entries.goal = None;
-                hear::select(app, Pane::StoreEntries, id);
+                hear::select(app, Pane::Store(Part::Entries), id);
             }
         }
-        Pane::StoreFiles => {
+        Pane::Store(Part::Files) => {
             let files = app.store.index.value.as_deref().unwrap_or_default();
             let here =
                 index_file(app).and_then(|file| files.iter().position(|other| other.name == file.name));
             if let Some(file) = here.and_then(|at| files.get(moved(at, files.len()))) {
                 let id = file.name.clone();
-                hear::select(app, Pane::StoreFiles, id);
+                hear::select(app, Pane::Store(Part::Files), id);
             }
         }
-        Pane::StoreTree => app.store.spot = app.store.spot_on(app.store.spot.field.saturating_add_signed(by)),
-        Pane::StoreHex => {
+        Pane::Store(Part::Tree) => {
+            app.store.spot = app.store.spot_on(app.store.spot.field.saturating_add_signed(by))
+        }
+        Pane::Store(Part::Hex) => {
             let width = isize::try_from(super::view::hex_width(app)).unwrap_or(16);
             sideways(app, by.saturating_mul(width));
         }
-        Pane::StoreHeat => {
+        Pane::Store(Part::Heat) => {
             let columns = isize::try_from(super::view::heat_shape(app).0).unwrap_or(1);
             sideways(app, by.saturating_mul(columns));
         }
@@ -137,11 +139,11 @@ fn step(app: &mut App, by: isize) -> bool {
 
 fn sideways(app: &mut App, by: isize) -> bool {
     match app.focus() {
-        Pane::StoreHex => {
+        Pane::Store(Part::Hex) => {
             let byte = app.store.spot.byte.saturating_add_signed(by);
             app.store.spot = app.store.spot_at(byte);
         }
-        Pane::StoreHeat => {
+        Pane::Store(Part::Heat) => {
             let cells = super::view::heat_count(app);
             let here = super::view::heat_cell(app, cells);
             let there = here.saturating_add_signed(by).min(cells - 1);
@@ -157,16 +159,16 @@ fn sideways(app: &mut App, by: isize) -> bool {
 fn end(app: &mut App, first: bool) -> bool {
     let at = if first { At::Oldest } else { At::Newest };
     match app.focus() {
-        Pane::StoreLog => app.store.log.goal = Some(at),
-        Pane::StoreEntries => app.store.entries.goal = Some(at),
-        Pane::StoreTree => app.store.spot = app.store.spot_on(if first { 0 } else { usize::MAX }),
-        Pane::StoreHex => app.store.spot = app.store.spot_at(if first { 0 } else { usize::MAX }),
-        Pane::StoreHeat => app.store.cell = if first { 0 } else { super::view::FINE - 1 },
-        Pane::StoreFiles => {
+        Pane::Store(Part::Log) => app.store.log.goal = Some(at),
+        Pane::Store(Part::Entries) => app.store.entries.goal = Some(at),
+        Pane::Store(Part::Tree) => app.store.spot = app.store.spot_on(if first { 0 } else { usize::MAX }),
+        Pane::Store(Part::Hex) => app.store.spot = app.store.spot_at(if first { 0 } else { usize::MAX }),
+        Pane::Store(Part::Heat) => app.store.cell = if first { 0 } else { super::view::FINE - 1 },
+        Pane::Store(Part::Files) => {
             let files = app.store.index.value.as_deref().unwrap_or_default();
             let file = if first { files.first() } else { files.last() };
             if let Some(id) = file.map(|file| file.name.clone()) {
-                hear::select(app, Pane::StoreFiles, id);
+                hear::select(app, Pane::Store(Part::Files), id);
             }
         }
         _ => return false,
@@ -205,19 +207,19 @@ fn show_record(app: &mut App, at: u64) {
     leap_to(app, Screen::Store);
     app.store.topic = None;
     app.store.log.goal = Some(At::Offset(at));
-    app.focus.insert(Screen::Store, Pane::StoreLog);
+    app.focus.insert(Screen::Store, Pane::Store(Part::Log));
 }
 
 fn show_entry(app: &mut App, topic: String, queue: i32, at: At) {
     leap_to(app, Screen::StoreQueues);
     show_queue(app, topic, queue, at);
-    app.focus.insert(Screen::StoreQueues, Pane::StoreEntries);
+    app.focus.insert(Screen::StoreQueues, Pane::Store(Part::Entries));
 }
 
 /// `enter`: from a record to its entry and back, from a key or finding to its record.
 fn open(app: &mut App) {
     match app.focus() {
-        Pane::StoreLog | Pane::StoreHex | Pane::StoreTree => match log_row(app) {
+        Pane::Store(Part::Log) | Pane::Store(Part::Hex) | Pane::Store(Part::Tree) => match log_row(app) {
             Some(row) => match (row.kind, row.queue) {
                 (Kind::Record(_) | Kind::Stale, Some((queue, offset))) if offset >= 0 => {
                     let (topic, offset) = (row.topic.clone(), offset.unsigned_abs());
@@ -227,24 +229,24 @@ fn open(app: &mut App) {
             },
             None => app.say("no record is selected"),
         },
-        Pane::StoreEntries => match entry_row(app).and_then(|row| row.record) {
+        Pane::Store(Part::Entries) => match entry_row(app).and_then(|row| row.record) {
             Some((at, _)) if at >= 0 => show_record(app, at.unsigned_abs()),
             _ => app.say("this entry leads to no record"),
         },
-        Pane::StoreQueueList => {
-            let table = app.table(Pane::StoreQueueList);
+        Pane::Store(Part::QueueList) => {
+            let table = app.table(Pane::Store(Part::QueueList));
             let chosen = app
-                .selected(Pane::StoreQueueList, &table)
+                .selected(Pane::Store(Part::QueueList), &table)
                 .and_then(|n| table.rows[n].id.parse().ok());
             if let (Some(queue), Some((topic, _))) = (chosen, app.store.queue.clone()) {
                 show_queue(app, topic, queue, At::Newest);
-                app.focus.insert(Screen::StoreQueues, Pane::StoreEntries);
+                app.focus.insert(Screen::StoreQueues, Pane::Store(Part::Entries));
             }
         }
-        Pane::StorePositions => {
-            let table = app.table(Pane::StorePositions);
+        Pane::Store(Part::Positions) => {
+            let table = app.table(Pane::Store(Part::Positions));
             let group = app
-                .selected(Pane::StorePositions, &table)
+                .selected(Pane::Store(Part::Positions), &table)
                 .map(|n| table.rows[n].id.clone());
             let queue = app.store.queue.as_ref().map(|(_, queue)| *queue);
             let positions = app.store.queues.value.as_ref().map(|queues| &queues.positions);
@@ -252,12 +254,12 @@ fn open(app: &mut App) {
             match offset.and_then(|offset| u64::try_from(offset).ok()) {
                 Some(offset) => {
                     app.store.entries.goal = Some(At::Offset(offset));
-                    app.focus.insert(Screen::StoreQueues, Pane::StoreEntries);
+                    app.focus.insert(Screen::StoreQueues, Pane::Store(Part::Entries));
                 }
                 None => app.say("no position in this queue"),
             }
         }
-        Pane::StoreHeat => {
+        Pane::Store(Part::Heat) => {
             let count = super::view::heat_count(app);
             let cells = super::view::heat_cells(app, count);
             let cell = cells.get(super::view::heat_cell(app, count));
@@ -273,10 +275,10 @@ fn open(app: &mut App) {
                 _ => app.say("no slot of this cell leads to an item"),
             }
         }
-        Pane::StoreLookup => {
-            let table = app.table(Pane::StoreLookup);
+        Pane::Store(Part::Lookup) => {
+            let table = app.table(Pane::Store(Part::Lookup));
             let row = app
-                .selected(Pane::StoreLookup, &table)
+                .selected(Pane::Store(Part::Lookup), &table)
                 .map(|n| table.rows[n].clone());
             let Some(row) = row else {
                 return app.say("nothing is looked up: / takes a key, g a slot");
@@ -291,18 +293,18 @@ fn open(app: &mut App) {
                 (_, Err(_), _) => app.say("this item leads to no record"),
             }
         }
-        Pane::StoreFiles | Pane::StoreLengths => {
-            app.focus.insert(Screen::StoreIndex, Pane::StoreHeat);
+        Pane::Store(Part::Files) | Pane::Store(Part::Lengths) => {
+            app.focus.insert(Screen::StoreIndex, Pane::Store(Part::Heat));
         }
-        Pane::StoreFindings => open_finding(app),
+        Pane::Store(Part::Findings) => open_finding(app),
         _ => app.say("nothing to open here"),
     }
 }
 
 fn open_finding(app: &mut App) {
-    let table = app.table(Pane::StoreFindings);
+    let table = app.table(Pane::Store(Part::Findings));
     let chosen = app
-        .selected(Pane::StoreFindings, &table)
+        .selected(Pane::Store(Part::Findings), &table)
         .and_then(|n| table.rows[n].id.parse::<usize>().ok());
     let findings = app.store.verify.value.as_ref().map(|seen| &seen.findings);
     let Some(finding) = chosen.and_then(|n| findings?.get(n)).cloned() else {
@@ -323,7 +325,7 @@ fn open_finding(app: &mut App) {
                 .map(str::to_owned);
             leap_to(app, Screen::StoreIndex);
             if let Some(name) = name {
-                hear::select(app, Pane::StoreFiles, name);
+                hear::select(app, Pane::Store(Part::Files), name);
             }
         }
         _ => app.say("this is about no record"),
@@ -404,8 +406,8 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
         Order::Earlier | Order::Later => turn(app, order == Order::Later),
         Order::Hex => {
             let to = match app.focus() {
-                Pane::StoreHex => Pane::StoreLog,
-                _ => Pane::StoreHex,
+                Pane::Store(Part::Hex) => Pane::Store(Part::Log),
+                _ => Pane::Store(Part::Hex),
             };
             app.focus.insert(Screen::Store, to);
         }
@@ -439,7 +441,7 @@ fn verify(app: &mut App, full: bool) {
     let limit = app.store.limit;
     app.store.start(|run| What::Verify { full, limit, run });
     app.store.verify = super::Heard::default();
-    app.panes.remove(&Pane::StoreFindings);
+    app.panes.remove(&Pane::Store(Part::Findings));
     go(app, Screen::StoreChecks);
 }
 
@@ -492,7 +494,7 @@ fn stop(app: &mut App) {
 fn turn(app: &mut App, later: bool) {
     if app.place.screen == Screen::StoreIndex {
         let focus = app.focus();
-        app.focus.insert(Screen::StoreIndex, Pane::StoreFiles);
+        app.focus.insert(Screen::StoreIndex, Pane::Store(Part::Files));
         step(app, if later { 1 } else { -1 });
         app.focus.insert(Screen::StoreIndex, focus);
         return;

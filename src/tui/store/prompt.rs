@@ -8,7 +8,7 @@ use super::{Lookup, hear, index_file};
 use crate::client::time::{When, Zone};
 use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
-use crate::tui::place::{Pane, Screen};
+use crate::tui::place::{Pane, Part, Screen};
 
 /// What is being typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,10 +151,10 @@ pub(super) fn look_up(app: &mut App, lookup: Lookup) {
     if app.store.lookup != lookup {
         app.store.key = super::Heard::default();
         app.store.chain = super::Heard::default();
-        app.panes.remove(&Pane::StoreLookup);
+        app.panes.remove(&Pane::Store(Part::Lookup));
         app.store.lookup = lookup;
     }
-    app.focus.insert(Screen::StoreIndex, Pane::StoreLookup);
+    app.focus.insert(Screen::StoreIndex, Pane::Store(Part::Lookup));
 }
 
 /// Shows a queue.
@@ -171,8 +171,8 @@ pub(super) fn show_queue(app: &mut App, topic: String, queue: i32, at: At) {
     let id = name.1.to_string();
     state.queue = Some(name);
     state.entries.anew(at);
-    app.panes.remove(&Pane::StoreEntries);
-    hear::select(app, Pane::StoreQueueList, id);
+    app.panes.remove(&Pane::Store(Part::Entries));
+    hear::select(app, Pane::Store(Part::QueueList), id);
 }
 
 /// A number with or without separators, decimal or `0x`.

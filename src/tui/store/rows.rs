@@ -7,7 +7,7 @@ use super::view::{digits, moment};
 use super::{Lookup, entry_id, index_file, log_id};
 use crate::inspect::Severity;
 use crate::tui::app::App;
-use crate::tui::place::Pane;
+use crate::tui::place::{Pane, Part};
 use crate::tui::table::{Cell, Row, Table};
 use crate::tui::view::bar;
 use crate::tui::view::text;
@@ -19,13 +19,13 @@ const BAR: usize = 40;
 /// Rows of a pane; panes that are no tables have none.
 pub fn of(app: &App, pane: Pane) -> Table {
     match pane {
-        Pane::StoreLog => log(app),
-        Pane::StoreEntries => entries(app),
-        Pane::StoreQueueList => queues(app),
-        Pane::StorePositions => positions(app),
-        Pane::StoreFiles => files(app),
-        Pane::StoreLookup => lookup(app),
-        Pane::StoreFindings => findings(app),
+        Pane::Store(Part::Log) => log(app),
+        Pane::Store(Part::Entries) => entries(app),
+        Pane::Store(Part::QueueList) => queues(app),
+        Pane::Store(Part::Positions) => positions(app),
+        Pane::Store(Part::Files) => files(app),
+        Pane::Store(Part::Lookup) => lookup(app),
+        Pane::Store(Part::Findings) => findings(app),
         _ => Table::default(),
     }
 }

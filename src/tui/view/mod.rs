@@ -322,19 +322,7 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
         | Pane::Letters
         | Pane::Positions
         | Pane::Preview
-        | Pane::StoreLog
-        | Pane::StoreHex
-        | Pane::StoreTree
-        | Pane::StoreEntries
-        | Pane::StoreQueueList
-        | Pane::StorePositions
-        | Pane::StoreFiles
-        | Pane::StoreHeat
-        | Pane::StoreLookup
-        | Pane::StoreLengths
-        | Pane::StoreCheckpoint
-        | Pane::StoreVerify
-        | Pane::StoreFindings => {
+        | Pane::Store(_) => {
             if store::view::draw(app, pane, inside, buffer) {
                 return;
             }
@@ -427,12 +415,7 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
             let want = Want::Group(app.place.group().unwrap_or_default().to_owned());
             unanswered(app.found(&want), "none")
         }
-        Pane::StoreLog
-        | Pane::StoreEntries
-        | Pane::StoreQueueList
-        | Pane::StorePositions
-        | Pane::StoreFiles
-        | Pane::StoreFindings => store::view::empty(app, pane),
+        Pane::Store(_) => store::view::empty(app, pane),
         _ => "nothing".to_owned(),
     }
 }
@@ -497,19 +480,7 @@ fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Positions => plain(counted("Groups and topics")),
         Pane::Preview => plain(offsets::preview_title(app)),
         Pane::Effect => plain("Effect".to_owned()),
-        Pane::StoreLog
-        | Pane::StoreHex
-        | Pane::StoreTree
-        | Pane::StoreEntries
-        | Pane::StoreQueueList
-        | Pane::StorePositions
-        | Pane::StoreFiles
-        | Pane::StoreHeat
-        | Pane::StoreLookup
-        | Pane::StoreLengths
-        | Pane::StoreCheckpoint
-        | Pane::StoreVerify
-        | Pane::StoreFindings => store::view::title(app, pane),
+        Pane::Store(_) => store::view::title(app, pane),
     }
 }
 

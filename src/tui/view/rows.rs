@@ -56,19 +56,7 @@ pub fn of(app: &App, pane: Pane) -> Table {
         | Pane::GroupChart
         | Pane::Plan
         | Pane::Effect => Table::default(),
-        Pane::StoreLog
-        | Pane::StoreHex
-        | Pane::StoreTree
-        | Pane::StoreEntries
-        | Pane::StoreQueueList
-        | Pane::StorePositions
-        | Pane::StoreFiles
-        | Pane::StoreHeat
-        | Pane::StoreLookup
-        | Pane::StoreLengths
-        | Pane::StoreCheckpoint
-        | Pane::StoreVerify
-        | Pane::StoreFindings => crate::tui::store::rows::of(app, pane),
+        Pane::Store(_) => crate::tui::store::rows::of(app, pane),
     }
 }
 

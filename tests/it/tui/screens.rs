@@ -154,7 +154,7 @@ fn styles_with_and_without_colour() {
 #[test]
 fn without_colour_every_screen_says_the_same_in_no_colour() {
     for story in STORIES {
-        for screen in Screen::all() {
+        for screen in Screen::ALL {
             for size in SIZES {
                 let colour = console(story, screen, Look::of(size));
                 let mono = console(
@@ -181,7 +181,7 @@ fn without_colour_every_screen_says_the_same_in_no_colour() {
 #[test]
 fn ascii_pictures_are_ascii_apart_from_data() {
     for story in STORIES.into_iter().filter(|s| *s != Story::Names) {
-        for screen in Screen::all() {
+        for screen in Screen::ALL {
             for size in SIZES {
                 let mut app = console(
                     story,
@@ -215,7 +215,7 @@ fn ascii_pictures_are_ascii_apart_from_data() {
 
 #[test]
 fn no_data_reaches_the_terminal_unescaped() {
-    for screen in Screen::all() {
+    for screen in Screen::ALL {
         for size in SIZES {
             let app = console(Story::Names, screen, Look::of(size));
             for cell in &picture(&app).content {
@@ -233,7 +233,7 @@ fn no_data_reaches_the_terminal_unescaped() {
 #[test]
 fn any_size_draws_and_small_ones_say_what_they_need() {
     for story in [Story::OneDead, Story::Names, Story::Unreachable] {
-        for screen in Screen::all() {
+        for screen in Screen::ALL {
             for size in [
                 (1, 1),
                 (10, 5),

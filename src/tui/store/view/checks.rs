@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::{digits, label, lines, moment, plain, stamp};
 use crate::inspect::Severity;
 use crate::tui::app::App;
-use crate::tui::place::Pane;
+use crate::tui::place::{Pane, Part};
 use crate::tui::store::answer::{Checks, Ended, Verifying};
 use crate::tui::store::question::What;
 use crate::tui::view::bar::{self, Piece};
@@ -27,8 +27,8 @@ const PASSES: [(&str, &str); 3] = [
 /// The titles.
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     match pane {
-        Pane::StoreCheckpoint => vec![plain("checkpoint (4096 B)")],
-        Pane::StoreVerify => {
+        Pane::Store(Part::Checkpoint) => vec![plain("checkpoint (4096 B)")],
+        Pane::Store(Part::Verify) => {
             let mut title = vec![plain("verify  v quick  V full")];
             if let Some(seen) = &app.store.verify.value {
                 let depth = if seen.full { "full" } else { "quick" };

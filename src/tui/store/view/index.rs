@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::{digits, label, lines, plain, table};
 use crate::inspect::{HeatCell, Survey};
 use crate::tui::app::App;
-use crate::tui::place::Pane;
+use crate::tui::place::{Pane, Part};
 use crate::tui::store::answer::{Chain, Surveyed};
 use crate::tui::store::question::What;
 use crate::tui::store::wants::{SMALL, to_read};
@@ -56,7 +56,7 @@ pub fn heat_shape(app: &App) -> (usize, usize) {
     let found = areas
         .iter()
         .flat_map(|areas| &areas.panes)
-        .find(|(pane, _)| *pane == Pane::StoreHeat);
+        .find(|(pane, _)| *pane == Pane::Store(Part::Heat));
     found.map_or((1, 1), |(_, area)| {
         shape_in(Rect::new(
             0,
@@ -138,7 +138,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// The titles.
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     match pane {
-        Pane::StoreHeat => {
+        Pane::Store(Part::Heat) => {
             let slots = index_file(app).and_then(|file| file.slots.1).unwrap_or(0);
             let each = slots / heat_count(app) as u64;
             let each = if each > 1 && survey(app).is_some() {
@@ -148,7 +148,7 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
             };
             vec![plain(format!("slot heat map{each}"))]
         }
-        Pane::StoreLookup => vec![plain(match &app.store.lookup {
+        Pane::Store(Part::Lookup) => vec![plain(match &app.store.lookup {
             Lookup::Nothing => "lookup".to_owned(),
             Lookup::Key { topic, key } => match topic {
                 Some(topic) => format!("lookup  key {topic}#{key}"),
@@ -239,7 +239,7 @@ pub fn heat(app: &App, area: Rect, buffer: &mut Buffer) {
     let mean = ratio(survey.items, survey.slots);
     let hot = hot(survey);
     let cursor = heat_cell(app, count);
-    let focused = app.focus() == Pane::StoreHeat;
+    let focused = app.focus() == Pane::Store(Part::Heat);
     let mut out: Vec<Vec<Piece>> = Vec::new();
     for (row, cells) in cells.chunks(columns).enumerate() {
         let first = survey.slots * (row * columns) as u64 / count as u64;
@@ -400,7 +400,7 @@ fn ended(chain: &Chain) -> Vec<Piece> {
 pub fn lookup(app: &App, area: Rect, buffer: &mut Buffer) {
     let (head, end) = about(app);
     lines(app, area, buffer, &head);
-    let rows = rows::of(app, Pane::StoreLookup);
+    let rows = rows::of(app, Pane::Store(Part::Lookup));
     let above = u16::try_from(head.len()).unwrap_or(HEAD).min(area.height);
     let below = u16::from(!end.is_empty() && area.height > above + 1);
     let middle = Rect {
@@ -409,7 +409,7 @@ pub fn lookup(app: &App, area: Rect, buffer: &mut Buffer) {
         ..area
     };
     if !rows.rows.is_empty() {
-        table(app, Pane::StoreLookup, middle, buffer, &rows);
+        table(app, Pane::Store(Part::Lookup), middle, buffer, &rows);
     }
     if below > 0 {
         let y = area.bottom() - 1;

@@ -13,7 +13,7 @@ pub use record::hex_width;
 use super::{index_file, root};
 use crate::tui::app::App;
 use crate::tui::keys;
-use crate::tui::place::{Pane, Screen};
+use crate::tui::place::{Pane, Part, Screen};
 use crate::tui::table::Table;
 use crate::tui::view::bar::Piece;
 use crate::tui::view::theme::Role;
@@ -90,18 +90,18 @@ pub fn areas(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
             let (list, detail) = left(body, body.width - 92);
             let (tree, hex) = above(detail, (detail.height * 3 / 5).min(30));
             vec![
-                (Pane::StoreLog, list),
-                (Pane::StoreTree, tree),
-                (Pane::StoreHex, hex),
+                (Pane::Store(Part::Log), list),
+                (Pane::Store(Part::Tree), tree),
+                (Pane::Store(Part::Hex), hex),
             ]
         }
         Screen::Store => {
             let (list, detail) = above(body, (body.height * 2 / 5).max(8));
             let (hex, tree) = left(detail, body.width * 3 / 5);
             vec![
-                (Pane::StoreLog, list),
-                (Pane::StoreHex, hex),
-                (Pane::StoreTree, tree),
+                (Pane::Store(Part::Log), list),
+                (Pane::Store(Part::Hex), hex),
+                (Pane::Store(Part::Tree), tree),
             ]
         }
         Screen::StoreQueues => {
@@ -113,9 +113,9 @@ pub fn areas(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
             let (upper, lower) = above(body, body.height - groups.clamp(4, third.max(5)));
             let (entries, list) = above(upper, upper.height - lines.clamp(4, third.max(6)));
             vec![
-                (Pane::StoreEntries, entries),
-                (Pane::StoreQueueList, list),
-                (Pane::StorePositions, lower),
+                (Pane::Store(Part::Entries), entries),
+                (Pane::Store(Part::QueueList), list),
+                (Pane::Store(Part::Positions), lower),
             ]
         }
         Screen::StoreIndex => {
@@ -125,19 +125,19 @@ pub fn areas(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
             let (middle, lengths) = above(rest, rest.height.saturating_sub(3));
             let (heat, lookup) = left(middle, body.width / 2);
             vec![
-                (Pane::StoreFiles, files),
-                (Pane::StoreHeat, heat),
-                (Pane::StoreLookup, lookup),
-                (Pane::StoreLengths, lengths),
+                (Pane::Store(Part::Files), files),
+                (Pane::Store(Part::Heat), heat),
+                (Pane::Store(Part::Lookup), lookup),
+                (Pane::Store(Part::Lengths), lengths),
             ]
         }
         _ => {
             let (upper, findings) = above(body, (body.height / 2).min(12));
             let (checkpoint, verify) = left(upper, body.width / 2);
             vec![
-                (Pane::StoreCheckpoint, checkpoint),
-                (Pane::StoreVerify, verify),
-                (Pane::StoreFindings, findings),
+                (Pane::Store(Part::Checkpoint), checkpoint),
+                (Pane::Store(Part::Verify), verify),
+                (Pane::Store(Part::Findings), findings),
             ]
         }
     }
@@ -171,13 +171,13 @@ fn split(area: Rect, first: u16, down: bool) -> (Rect, Rect) {
 /// Draws a pane that is no plain table; false for the others.
 pub fn draw(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) -> bool {
     match pane {
-        Pane::StoreHex => record::hex(app, area, buffer),
-        Pane::StoreTree => record::tree(app, area, buffer),
-        Pane::StoreHeat => index::heat(app, area, buffer),
-        Pane::StoreLookup => index::lookup(app, area, buffer),
-        Pane::StoreLengths => index::lengths(app, area, buffer),
-        Pane::StoreCheckpoint => checks::checkpoint(app, area, buffer),
-        Pane::StoreVerify => checks::verify(app, area, buffer),
+        Pane::Store(Part::Hex) => record::hex(app, area, buffer),
+        Pane::Store(Part::Tree) => record::tree(app, area, buffer),
+        Pane::Store(Part::Heat) => index::heat(app, area, buffer),
+        Pane::Store(Part::Lookup) => index::lookup(app, area, buffer),
+        Pane::Store(Part::Lengths) => index::lengths(app, area, buffer),
+        Pane::Store(Part::Checkpoint) => checks::checkpoint(app, area, buffer),
+        Pane::Store(Part::Verify) => checks::verify(app, area, buffer),
         _ => return false,
     }
     true
@@ -211,7 +211,7 @@ fn holder(app: &App) -> Piece {
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     let state = &app.store;
     match pane {
-        Pane::StoreLog => {
+        Pane::Store(Part::Log) => {
             let mut title = vec![plain("CommitLog  ")];
             if let Some((root, commit_log)) = root(app) {
                 let dir = commit_log.unwrap_or_else(|| root.join("commitlog").display().to_string());
@@ -235,8 +235,8 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
             }
             title
         }
-        Pane::StoreHex | Pane::StoreTree => record::title(app, pane),
-        Pane::StoreEntries => {
+        Pane::Store(Part::Hex) | Pane::Store(Part::Tree) => record::title(app, pane),
+        Pane::Store(Part::Entries) => {
             let Some((topic, queue)) = &state.queue else {
                 return vec![plain("ConsumeQueue")];
             };
@@ -255,13 +255,13 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
             }
             title
         }
-        Pane::StoreQueueList => {
+        Pane::Store(Part::QueueList) => {
             let topic = state.queue.as_ref().map_or("?", |(topic, _)| topic.as_str());
             let read = state.queues.value.as_ref().and_then(|queues| queues.read_queues);
             let read = read.map_or_else(|| "?".to_owned(), |read| read.to_string());
             vec![plain(format!("Queues of {topic}  (consumers read {read})"))]
         }
-        Pane::StorePositions => {
+        Pane::Store(Part::Positions) => {
             let queue = state
                 .queue
                 .as_ref()
@@ -270,7 +270,7 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 "Committed offsets{queue}  (config/consumerOffset.json)"
             ))]
         }
-        Pane::StoreFiles => {
+        Pane::Store(Part::Files) => {
             let shape = index_file(app).map(|file| (file.slots.1, file.items.1));
             let shape = match shape {
                 Some((Some(slots), Some(items))) => {
@@ -280,7 +280,9 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
             };
             vec![plain(format!("IndexFile  store/index{shape}"))]
         }
-        Pane::StoreHeat | Pane::StoreLookup | Pane::StoreLengths => index::title(app, pane),
+        Pane::Store(Part::Heat) | Pane::Store(Part::Lookup) | Pane::Store(Part::Lengths) => {
+            index::title(app, pane)
+        }
         _ => checks::title(app, pane),
     }
 }
@@ -303,28 +305,28 @@ pub fn empty(app: &App, pane: Pane) -> String {
         return format!("✗ {why}{hint}");
     }
     let error = match pane {
-        Pane::StoreLog => &state.log.error,
-        Pane::StoreEntries => &state.entries.error,
-        Pane::StoreQueueList | Pane::StorePositions => &state.queues.error,
-        Pane::StoreFiles => &state.index.error,
+        Pane::Store(Part::Log) => &state.log.error,
+        Pane::Store(Part::Entries) => &state.entries.error,
+        Pane::Store(Part::QueueList) | Pane::Store(Part::Positions) => &state.queues.error,
+        Pane::Store(Part::Files) => &state.index.error,
         _ => &None,
     };
     if let Some(why) = error {
         return format!("✗ {why}");
     }
     match pane {
-        Pane::StoreLog if state.log.is_known => "no record".to_owned(),
-        Pane::StoreEntries if state.entries.is_known => "no entry".to_owned(),
-        Pane::StoreEntries if state.queue.is_none() => "which queue? / takes a topic".to_owned(),
-        Pane::StorePositions => match &state.queues.value {
+        Pane::Store(Part::Log) if state.log.is_known => "no record".to_owned(),
+        Pane::Store(Part::Entries) if state.entries.is_known => "no entry".to_owned(),
+        Pane::Store(Part::Entries) if state.queue.is_none() => "which queue? / takes a topic".to_owned(),
+        Pane::Store(Part::Positions) => match &state.queues.value {
             Some(queues) => match &queues.problem {
                 Some(why) => format!("! {why}"),
                 None => "no group has a position on this topic".to_owned(),
             },
             None => "reading".to_owned(),
         },
-        Pane::StoreFiles if state.index.value.is_some() => "the store has no index file".to_owned(),
-        Pane::StoreFindings => match &state.verify.value {
+        Pane::Store(Part::Files) if state.index.value.is_some() => "the store has no index file".to_owned(),
+        Pane::Store(Part::Findings) => match &state.verify.value {
             None if state.verify.error.is_some() => {
                 format!("✗ {}", state.verify.error.as_deref().unwrap_or_default())
             }

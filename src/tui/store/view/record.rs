@@ -10,7 +10,7 @@ use super::{digits, label, lines, moment, plain};
 use crate::inspect::Value;
 use crate::protocol::message::{MAGIC_V1, MAGIC_V2};
 use crate::tui::app::App;
-use crate::tui::place::Pane;
+use crate::tui::place::{Pane, Part};
 use crate::tui::store::answer::{Kind, RecordView};
 use crate::tui::store::rows;
 use crate::tui::view::bar::Piece;
@@ -26,14 +26,14 @@ const BODY_LINES: usize = 6;
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     let record = app.store.record.value.as_ref();
     match (pane, record) {
-        (Pane::StoreHex, Some(record)) => {
+        (Pane::Store(Part::Hex), Some(record)) => {
             vec![plain(format!(
                 "hex  {}  +{}",
                 digits(record.at),
                 digits(record.len)
             ))]
         }
-        (Pane::StoreHex, None) => vec![plain("hex")],
+        (Pane::Store(Part::Hex), None) => vec![plain("hex")],
         (_, Some(record)) => {
             let (word, role) = rows::kind(record.kind);
             vec![plain("decoded  "), (word, role)]
@@ -68,7 +68,7 @@ pub fn hex_width(app: &App) -> usize {
     let found = areas
         .iter()
         .flat_map(|areas| &areas.panes)
-        .find(|(pane, _)| *pane == Pane::StoreHex);
+        .find(|(pane, _)| *pane == Pane::Store(Part::Hex));
     shape(found.map_or(80, |(_, area)| area.width.saturating_sub(2))).0
 }
 
@@ -239,7 +239,7 @@ pub fn tree(app: &App, area: Rect, buffer: &mut Buffer) {
         }
         return lines(app, area, buffer, &out);
     }
-    let focused = app.focus() == Pane::StoreTree;
+    let focused = app.focus() == Pane::Store(Part::Tree);
     let spot = app.store.spot.field.min(record.fields.len() - 1);
     let mut out: Vec<Vec<Piece>> = Vec::new();
     let mut cursor = 0;

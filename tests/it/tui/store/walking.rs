@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use rmq::tui::app::{Action, Overlay, Pane, Screen};
+use rmq::tui::place::Part;
 use rmq::tui::store::answer::{Ended, Kind};
 use rmq::tui::store::{Lookup, entry_row, index_file, log_row};
 
@@ -121,7 +122,7 @@ fn a_key_leads_through_its_chain_to_the_record() {
     for _ in 0..n {
         console.press(&["j"]);
     }
-    assert_eq!(console.app.focus(), Pane::StoreLookup);
+    assert_eq!(console.app.focus(), Pane::Store(Part::Lookup));
     console.press(&["enter"]);
     assert_eq!(
         (console.app.place.screen, log_row(&console.app).map(|row| row.at)),
@@ -170,13 +171,13 @@ fn fields_and_bytes_are_in_step() {
         .fields
         .clone();
     console.press(&["tab"]);
-    assert_eq!(console.app.focus(), Pane::StoreTree);
+    assert_eq!(console.app.focus(), Pane::Store(Part::Tree));
     for field in &fields[1..] {
         console.press(&["j"]);
         assert_eq!(console.app.store.spot.byte, field.at, "{}", field.name);
     }
     console.press(&["x", "home"]);
-    assert_eq!(console.app.focus(), Pane::StoreHex);
+    assert_eq!(console.app.focus(), Pane::Store(Part::Hex));
     for byte in 0..60 {
         let field = &fields[console.app.store.spot.field];
         assert!(
@@ -277,7 +278,7 @@ fn a_verification_finds_what_a_byte_broke_and_leads_there() {
         .find(|finding| finding.code == "damaged-record")
         .expect("it is found");
     assert_eq!(found.offset, Some(at));
-    let table = console.app.table(Pane::StoreFindings);
+    let table = console.app.table(Pane::Store(Part::Findings));
     let n = table
         .rows
         .iter()
