@@ -11,6 +11,7 @@ use super::session::Session;
 use super::time;
 use crate::client::admin::config::{is_secret, shown};
 use crate::client::words::counted;
+use crate::tui::deed::UNCHANGED;
 
 /// How much a change can hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -255,7 +256,7 @@ pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) 
             target: one.target.clone(),
             field: field.into(),
             before: "unknown".into(),
-            after: "unchanged".into(),
+            after: UNCHANGED.into(),
         });
     }
     Ok(())

@@ -191,7 +191,7 @@ async fn dashboard(global: &Global, namesrv: String, stop: impl Future<Output = 
     let mut global = global.clone();
     global.namesrv = Some(namesrv);
     // What the operator's current context says is about other servers.
-    global.no_context = true;
+    (global.context, global.no_context) = (None, true);
     let shown = async {
         loop {
             let (client, mut options) =

@@ -118,6 +118,14 @@ impl Error {
         }
     }
 
+    /// The server it is about, where there is one.
+    pub fn server(&self) -> Option<&Server> {
+        match self {
+            Self::Call { server, .. } | Self::Answer { server, .. } => Some(server),
+            _ => None,
+        }
+    }
+
     /// What went wrong without the request and the server, for a row that names them already.
     pub fn reason(&self) -> String {
         match self {

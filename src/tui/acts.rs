@@ -7,7 +7,8 @@ use super::form::{Field, Form};
 use super::keys::Command;
 use super::place::{Pane, Place, Screen};
 use super::view::{offsets, topics};
-use super::want::{Found, Want};
+use super::want::{Found, GroupDetail, Want};
+use super::work::Stage;
 use super::{dead, messages};
 use crate::client::findings::Subject;
 
@@ -214,6 +215,7 @@ pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) {
             group: (*group).to_owned(),
             topic: (*topic).to_owned(),
             goal: (*goal).to_owned(),
+            cluster: app.cluster_of(&Subject::Group((*group).to_owned())),
         });
         app.visit(Place::screen(Screen::Offsets));
         app.focus.insert(Screen::Offsets, Pane::Preview);
@@ -230,17 +232,19 @@ fn undo(app: &mut App, actions: &mut Vec<Action>) {
         Screen::Offsets => app.reset.as_ref().map(|r| Subject::Group(r.group.clone())),
         _ => app.place.about.clone(),
     };
-    // The newest that changed something; one that was only looked at does not count.
+    // The newest that changed something; what was only looked at, or refused, does not count.
     let of = app.works.iter().rev().filter(|w| w.deed.about == subject);
-    let deed = of
-        .filter_map(|w| match &w.stage {
-            super::work::Stage::Done(report) => Some(super::work::undo(report)),
-            _ => None,
-        })
-        .next()
-        .flatten();
-    match (deed, subject) {
-        (Some(deed), Some(subject)) => app.begin(deed.about(subject), actions),
+    let changed = of.filter_map(|w| match &w.stage {
+        Stage::Done(report) if report.steps.iter().any(|s| s.good) => Some(report),
+        _ => None,
+    });
+    let last = changed
+        .map(|report| (super::work::undo(report), report.undo.clone()))
+        .next();
+    match (last, subject) {
+        (Some((Some(deed), _)), Some(subject)) => app.begin(deed.about(subject), actions),
+        (Some((None, Some(line))), _) => app.say(format!("several commands take it back: {line}")),
+        (Some((None, None)), _) => app.say("the last change here has no undo"),
         // Of an earlier session, or interrupted: the command knows its own file.
         (None, Some(Subject::Topic(name))) => {
             let deed = Deed::new(["topic", "scale", name.as_str(), "--undo"]);
@@ -272,13 +276,25 @@ fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         app.overlay = Some(Overlay::Form(form));
         return;
     }
-    let Some(Found::Group(detail)) = app.found(&Want::Group(name.clone())).get() else {
-        return app.say("open the group with enter first: its configuration is not known yet");
+    let Some(detail) = known_group(app, &name) else {
+        return app.say("open the group with enter first: only there its configuration is fresh");
     };
-    let paused = detail.field("consume-enable") == Some("false");
+    // Paused on one broker is paused: letting it go on makes all alike.
+    let paused = detail.values("consume-enable").any(|v| v == "false");
     let verb = if paused { "resume" } else { "pause" };
     let deed = Deed::new(["group", verb, name.as_str()]).about(Subject::Group(name));
     app.begin(deed, actions);
+}
+
+/// What is known of the group that is on the screen, with a configuration.
+fn known_group<'a>(app: &'a App, name: &str) -> Option<&'a GroupDetail> {
+    if app.place.screen != Screen::Group {
+        return None;
+    }
+    match app.model.found(&Want::Group(name.to_owned())).fresh() {
+        Some(Found::Group(detail)) => Some(&**detail).filter(|d| !d.configs.is_empty()),
+        _ => None,
+    }
 }
 
 fn edit(app: &mut App) {
@@ -303,13 +319,10 @@ fn edit(app: &mut App) {
             let Some(name) = group(app) else {
                 return app.say("no group is selected");
             };
-            if app.found(&Want::Group(name.clone())).get().is_none() {
-                return app.say("open the group with enter first: its configuration is not known yet");
-            }
-            let now = |field: &str| match app.found(&Want::Group(name.clone())).get() {
-                Some(Found::Group(detail)) => detail.field(field).unwrap_or_default().to_owned(),
-                _ => String::new(),
+            let Some(detail) = known_group(app, &name) else {
+                return app.say("open the group with enter first: only there its configuration is fresh");
             };
+            let now = |field: &str| detail.field(field).unwrap_or_default().to_owned();
             let field = |label, flag, hint| Field::new(label, Some(flag), hint).now(now(label));
             Form::new(format!("Configuration of {name}"), ["group", "update", &name])
                 .field(field("consume-enable", "--consume-enable", "true or false"))
@@ -403,6 +416,9 @@ pub(super) fn export(app: &mut App, form: export::Form, actions: &mut Vec<Action
     }
     if let Some(marks) = app.marked(pane) {
         table.rows.retain(|row| marks.contains(&row.id));
+    }
+    if table.rows.is_empty() {
+        return app.say("there are no rows to write here");
     }
     let stamp = super::view::stamp(app, app.now_ms);
     let name = format!("rmq-{}-{stamp}.{}", app.place.screen.name(), form.ending());

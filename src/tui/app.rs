@@ -84,8 +84,10 @@ pub struct Settings {
     pub interval: Duration,
     /// Nothing may be changed.
     pub read_only: bool,
-    /// Colours may be used.
+    /// Colours are used.
     pub colour: bool,
+    /// Neither the terminal nor the operator is against colours.
+    pub may_colour: bool,
     /// Which ones.
     pub palette: Palette,
     /// Contexts that can be gone to.
@@ -123,8 +125,6 @@ pub struct App {
     pub dirty: bool,
     /// The mouse is ours.
     pub mouse: bool,
-    /// It was asked once already whether to leave beside a change in flight.
-    pub leaving: bool,
     /// The store screens.
     pub store: store::State,
     pub(super) visited: Vec<Place>,
@@ -212,14 +212,16 @@ pub struct Reset {
     pub topic: String,
     /// Where to, as `rmq group reset` takes it: `--to=-1h`, `--shift=-100`.
     pub goal: String,
+    /// The cluster, where there are several.
+    pub cluster: Option<String>,
 }
 
 impl Reset {
     /// The command that shows where it leads.
     pub fn words(&self) -> Vec<String> {
-        ["group", "reset", &self.group, "-t", &self.topic, &self.goal]
-            .map(str::to_owned)
-            .into()
+        let words = ["group", "reset", &self.group, "-t", &self.topic, &self.goal];
+        let cluster = self.cluster.iter().flat_map(|c| ["--cluster", c]);
+        words.into_iter().chain(cluster).map(str::to_owned).collect()
     }
 
     /// The command that does it.
@@ -250,8 +252,6 @@ pub enum Event {
     Tick,
     /// News of a change.
     Deed(u64, DeedTold),
-    /// Something to tell.
-    Notice(String),
 }
 
 /// What the console wants done.
@@ -328,7 +328,6 @@ impl App {
             notice: None,
             dirty: true,
             mouse: false,
-            leaving: false,
             store: store::State::default(),
             panes: BTreeMap::new(),
             focus: BTreeMap::new(),
@@ -465,8 +464,48 @@ impl App {
         self.marks.get(&pane).filter(|marks| !marks.is_empty())
     }
 
+    /// The cluster that a topic or group is in, where the name servers have several: a command has to say which.
+    pub fn cluster_of(&self, subject: &Subject) -> Option<String> {
+        let snapshot = &self.model.snapshot;
+        let all: BTreeSet<&str> = snapshot
+            .brokers
+            .iter()
+            .map(|b| b.broker.cluster.as_str())
+            .collect();
+        if all.len() < 2 {
+            return None;
+        }
+        let of: BTreeSet<&str> = match subject {
+            Subject::Topic(name) => {
+                let topic = snapshot.topics.iter().filter(|t| t.name == *name);
+                let brokers = topic.flat_map(|t| &t.brokers);
+                brokers.map(|on| on.broker.cluster.as_str()).collect()
+            }
+            Subject::Group(name) => {
+                let group = snapshot.groups.iter().filter(|g| g.name == *name);
+                let rows = group.flat_map(|g| g.lag.get().into_iter().flatten());
+                let names: BTreeSet<&str> = rows.map(|row| row.broker.as_str()).collect();
+                let brokers = snapshot.brokers.iter().map(|b| &b.broker);
+                let of = brokers.filter(|id| names.contains(id.name.as_str()));
+                of.map(|id| id.cluster.as_str()).collect()
+            }
+            _ => return None,
+        };
+        let mut of = of.into_iter();
+        // In several clusters at once: the command asks which one.
+        of.next().filter(|_| of.next().is_none()).map(str::to_owned)
+    }
+
     /// Opens the dialog of a change.
-    pub(super) fn begin(&mut self, deed: Deed, actions: &mut Vec<Action>) {
+    pub(super) fn begin(&mut self, mut deed: Deed, actions: &mut Vec<Action>) {
+        if let Some(cluster) = deed.about.as_ref().and_then(|s| self.cluster_of(s))
+            && !deed
+                .words
+                .iter()
+                .any(|w| w == "--cluster" || w.starts_with("--cluster="))
+        {
+            deed.words.extend(["--cluster".to_owned(), cluster]);
+        }
         let id = self.next_work;
         self.next_work += 1;
         // Changes that are over make room; those in flight stay.
@@ -499,7 +538,14 @@ impl App {
                     want(Want::GroupBrief(name), every(10));
                 }
             }
-            (Screen::Topic, Some(Subject::Topic(name))) => want(Want::Topic(name.clone()), every(2)),
+            (Screen::Topic, Some(Subject::Topic(name))) => {
+                // Three calls and three a group on each broker: the more groups, the slower.
+                let groups = u64::try_from(self.model.groups_of(name)).unwrap_or(0);
+                want(
+                    Want::Topic(name.clone()),
+                    every((3 + 3 * groups).div_ceil(10).max(2)),
+                );
+            }
             (Screen::Group, Some(Subject::Group(name))) => {
                 want(Want::Group(name.clone()), every(3));
                 if self.clients {
@@ -532,8 +578,15 @@ impl App {
     }
 
     /// What was found of a question, and when.
+    ///
+    /// What was not known yet when the display was held is of the present: it was asked for since.
     pub fn found(&self, want: &Want) -> &Seen<Found> {
-        self.shown().found(want)
+        let held = self.shown().found(want);
+        if held.is_unasked() {
+            self.model.found(want)
+        } else {
+            held
+        }
     }
 
     pub(super) fn say(&mut self, text: impl Into<String>) {

@@ -242,7 +242,10 @@ impl Question {
         let client = &self.means.client;
         match &self.want {
             Want::Store(question) => self.look(question.clone()).await,
-            Want::Topic(name) => Ok(Found::Topic(Box::new(topic(client, &self.masters, name).await))),
+            Want::Topic(name) => {
+                let detail = topic(client, &self.masters, name).await?;
+                Ok(Found::Topic(Box::new(detail)))
+            }
             Want::TopicBrief(name) => topic_brief(client, &self.masters, name)
                 .await
                 .map(Found::TopicBrief),
@@ -286,15 +289,8 @@ fn failed(into: &mut BTreeMap<String, String>, broker: &BrokerAt, e: &Error) {
     into.entry(broker.id.name.clone()).or_insert_with(|| e.reason());
 }
 
-async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> TopicDetail {
-    let deadline = client.deadline();
-    let (used, ends) = tokio::join!(
-        client.topic_use(masters, name),
-        client.each(masters.to_vec(), |broker| async move {
-            let stats = client.topic_stats(&broker.server(), name, deadline).await;
-            (broker, stats)
-        })
-    );
+async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> Result<TopicDetail, String> {
+    let used = client.topic_use(masters, name).await;
     let mut detail = TopicDetail {
         in_tps: used.incoming.tps,
         day: used.incoming.day,
@@ -309,35 +305,39 @@ async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> TopicDetail
                 expressions: group.expressions.into_iter().collect(),
             })
             .collect(),
-        ..TopicDetail::default()
+        queues: (used.queues.into_iter())
+            .map(|(queue, range)| QueueEnds {
+                broker: queue.broker_name,
+                queue: queue.queue_id,
+                min: range.min_offset,
+                max: range.max_offset,
+                last_ms: range.last_update_timestamp,
+                in_tps: None,
+            })
+            .collect(),
+        failed: BTreeMap::new(),
     };
+    let mut answered = used.answered;
     for e in &used.errors {
-        detail
-            .failed
-            .entry("some numbers".to_owned())
-            .or_insert_with(|| e.reason());
-    }
-    for (broker, stats) in ends {
-        match stats {
-            Ok(stats) => detail
-                .queues
-                .extend(stats.offset_table.into_iter().map(|(queue, range)| QueueEnds {
-                    broker: queue.broker_name,
-                    queue: queue.queue_id,
-                    min: range.min_offset,
-                    max: range.max_offset,
-                    last_ms: range.last_update_timestamp,
-                    in_tps: None,
-                })),
-            // A broker that does not have the topic has no queues of it.
-            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {}
-            Err(e) => failed(&mut detail.failed, &broker, &e),
+        // A broker that does not have the topic has no queues of it.
+        if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) {
+            answered += 1;
+            continue;
         }
+        let who = e
+            .server()
+            .map_or_else(|| "a broker".to_owned(), ToString::to_string);
+        detail.failed.entry(who).or_insert_with(|| e.reason());
     }
-    detail
-        .queues
-        .sort_by(|a, b| (&a.broker, a.queue).cmp(&(&b.broker, b.queue)));
-    detail
+    if answered == 0 {
+        return Err(nobody(detail.failed.into_values().next()));
+    }
+    Ok(detail)
+}
+
+/// Why there is no answer at all.
+fn nobody(why: Option<String>) -> String {
+    why.unwrap_or_else(|| "no broker answers".to_owned())
 }
 
 async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Result<TopicBrief, String> {
@@ -364,10 +364,7 @@ async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
             }
         }
     }
-    match why {
-        Some(why) if !any => Err(why),
-        _ => Ok(brief),
-    }
+    if any { Ok(brief) } else { Err(nobody(why)) }
 }
 
 async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Result<GroupBrief, String> {
@@ -398,7 +395,7 @@ async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
 fn all_failed(failed: &[(Server, Error)], masters: &[BrokerAt]) -> Result<(), String> {
     match failed.first() {
         Some((_, e)) if failed.len() >= masters.len() => Err(e.reason()),
-        None if masters.is_empty() => Err("no broker answers".to_owned()),
+        None if masters.is_empty() => Err(nobody(None)),
         _ => Ok(()),
     }
 }
@@ -502,5 +499,21 @@ fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
         consume_rt_ms: rates.clone().map(|r| r.consume_rt).sum::<f64>() / n,
         ok_tps: rates.clone().map(|r| r.consume_ok_tps).sum(),
         failed_tps: rates.map(|r| r.consume_failed_tps).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Options;
+
+    #[tokio::test]
+    async fn without_a_master_there_is_no_answer_rather_than_nothing() {
+        let client = Client::new(Options::default());
+        let why = "no broker answers".to_owned();
+        assert_eq!(topic(&client, &[], "T").await, Err(why.clone()));
+        assert_eq!(topic_brief(&client, &[], "T").await, Err(why.clone()));
+        assert_eq!(group_brief(&client, &[], "G").await, Err(why.clone()));
+        assert_eq!(group(&client, &[], "G").await, Err(why));
     }
 }

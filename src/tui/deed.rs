@@ -4,6 +4,7 @@
 //! journal stands once, behind the command. [`Operator`] is how the dashboard reaches it; without one (a read-only
 //! console) there are no changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,6 +85,9 @@ pub struct StepLine {
     pub good: bool,
 }
 
+/// What a step says that is not done, since its target could not be read.
+pub const UNCHANGED: &str = "unchanged";
+
 /// What a change would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rehearsal {
@@ -104,14 +108,22 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// True when another rehearsal is about the same change: same targets and fields and, with `values`, the same values
-    /// before and after.
+    /// True when another rehearsal is about the same change and wants the same confirmation: with `values` the same steps
+    /// with the same values, otherwise the same targets that cannot be reached.
     pub fn is_same(&self, other: &Self, values: bool) -> bool {
-        (&self.action, &self.object, &self.cluster) == (&other.action, &other.object, &other.cluster)
-            && self.steps.len() == other.steps.len()
+        let same = (&self.action, &self.object, &self.cluster, self.level)
+            == (&other.action, &other.object, &other.cluster, other.level);
+        if !values {
+            // Queues without a backlog come into the plan and leave it while the group consumes.
+            let bad = |r: &Self| -> BTreeSet<String> {
+                let bad = r.steps.iter().filter(|s| s.after == UNCHANGED);
+                bad.map(|s| s.target.clone()).collect()
+            };
+            return same && bad(self) == bad(other);
+        }
+        same && self.steps.len() == other.steps.len()
             && self.steps.iter().zip(&other.steps).all(|(a, b)| {
-                (&a.target, &a.field) == (&b.target, &b.field)
-                    && (!values || (&a.before, &a.after) == (&b.before, &b.after))
+                (&a.target, &a.field, &a.before, &a.after) == (&b.target, &b.field, &b.before, &b.after)
             })
     }
 }
@@ -229,6 +241,42 @@ mod tests {
     fn a_deed_reads_as_its_command_line() {
         let deed = Deed::new(["topic", "update", "it's", "--perm", "4"]);
         assert_eq!(deed.line(), "rmq topic update 'it'\\''s' --perm 4");
+    }
+
+    #[test]
+    fn what_was_agreed_to_is_the_values_or_where_to() {
+        let step = |target: &str, after: &str| StepLine {
+            target: target.into(),
+            field: "CG T/0".into(),
+            before: "7".into(),
+            after: after.into(),
+            result: "planned".into(),
+            good: true,
+        };
+        let plan = |level, steps: Vec<StepLine>| Rehearsal {
+            action: "reset offsets of CG in T".into(),
+            object: "CG".into(),
+            cluster: "c".into(),
+            level,
+            steps,
+            impact: Vec::new(),
+            lines: Vec::new(),
+        };
+        let agreed = plan(Level::Name, vec![step("a", "9")]);
+        let moved = plan(Level::Name, vec![step("a", "11"), step("b", "3")]);
+        assert!(!agreed.is_same(&moved, true));
+        assert!(agreed.is_same(&moved, false), "the group went on consuming");
+        let unread = plan(Level::Name, vec![step("a", "9"), step("b", UNCHANGED)]);
+        assert!(
+            !agreed.is_same(&unread, false),
+            "a broker is not reached any more"
+        );
+        let protected = plan(Level::NameAndContext, vec![step("a", "9")]);
+        assert!(
+            !agreed.is_same(&protected, true),
+            "another confirmation is wanted by now"
+        );
+        assert!(agreed.is_same(&agreed.clone(), true));
     }
 
     #[tokio::test]

@@ -129,7 +129,11 @@ impl Form {
         let mut words = self.base.clone();
         let before = words.len();
         for field in &self.fields {
-            let text = field.input.text().trim();
+            // A body is sent as it is; around everything else blanks mean nothing.
+            let text = match field.flag {
+                Some("--body") => field.input.text(),
+                _ => field.input.text().trim(),
+            };
             if text == field.initial && !field.required {
                 continue;
             }
@@ -178,8 +182,10 @@ impl Form {
 
     /// Takes a pasted text.
     pub fn paste(&mut self, text: &str) {
-        if let Some(field) = self.fields.get_mut(self.at) {
-            field.input.insert(text);
+        if let Some(field) = self.fields.get_mut(self.at)
+            && !field.input.insert(text)
+        {
+            self.error = Some("only a part was taken: the first line, 16 KiB at most".into());
         }
     }
 }
@@ -211,6 +217,20 @@ mod tests {
         press(&mut form, KeyCode::Tab);
         press(&mut form, KeyCode::Backspace);
         assert_eq!(form.deed().unwrap().words.last().unwrap(), "--retry-max=1");
+    }
+
+    #[test]
+    fn what_a_paste_leaves_out_is_said_and_a_body_keeps_its_blanks() {
+        let body = || Field::new("body", Some("--body"), "").required();
+        let mut form = Form::new("send", ["message", "send", "-t", "T"]).field(body());
+        form.paste(" {\"a\": 1} ");
+        assert_eq!(form.error, None);
+        assert_eq!(form.deed().unwrap().words.last().unwrap(), "--body= {\"a\": 1} ");
+        form.paste("one\ntwo");
+        assert!(form.error.is_some(), "the second line is not taken");
+        let mut long = Form::new("send", ["message", "send", "-t", "T"]).field(body());
+        long.paste(&"x".repeat(20_000));
+        assert!(long.error.is_some());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Characters a line may have.
-const MAX: usize = 200;
+/// Bytes a line may have: a message body fits.
+const MAX: usize = 16 * 1024;
 
 /// A text and a cursor in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,14 +32,20 @@ impl Input {
         self.text.split_at(self.cursor)
     }
 
-    /// Inserts a text at the cursor: one line of it, without control characters.
-    pub fn insert(&mut self, text: &str) {
-        for c in text.chars().take_while(|c| *c != '\n' && *c != '\r') {
-            if !c.is_control() && self.text.chars().count() < MAX {
-                self.text.insert(self.cursor, c);
-                self.cursor += c.len_utf8();
+    /// Inserts a text at the cursor: one line of it, without control characters. False when something was left out.
+    pub fn insert(&mut self, text: &str) -> bool {
+        let line = text.split(['\n', '\r']).next().unwrap_or_default();
+        let room = MAX.saturating_sub(self.text.len());
+        let mut fitting = String::new();
+        for c in line.chars().filter(|c| !c.is_control()) {
+            if fitting.len() + c.len_utf8() > room {
+                break;
             }
+            fitting.push(c);
         }
+        self.text.insert_str(self.cursor, &fitting);
+        self.cursor += fitting.len();
+        fitting.len() == text.trim_end_matches(['\n', '\r']).len()
     }
 
     /// Takes a key.

@@ -128,11 +128,13 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     } else {
         options.context
     };
+    let may_colour = !options.no_color && colour_wanted();
     let settings = Settings {
         context,
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
         read_only: options.read_only || options.operator.is_none(),
-        colour: !options.no_color && options.palette != Palette::Mono && colour_wanted(),
+        colour: may_colour && options.palette != Palette::Mono,
+        may_colour,
         palette: options.palette,
         contexts: options.contexts,
         ascii: options.ascii,
@@ -268,7 +270,8 @@ async fn events(
                             Ok(path) => format!("wrote {path}"),
                             Err(e) => format!("cannot write {name}: {e}"),
                         };
-                        app::update(app, now_ms(), Event::Notice(notice));
+                        app.say(notice);
+                        app.dirty = true;
                     }
                     Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
                     Action::Suspend => {

@@ -13,11 +13,12 @@ use super::place::{Place, Screen};
 use super::store;
 use super::table::Filter;
 use super::view::theme::Palette;
-use super::view::{layout, overlay, rows};
+use super::view::{dialog, layout, overlay, rows};
 use super::want::{Found, Want};
 use super::work::{self, Stage};
 use super::{dead, messages};
 use crate::client::BrokerAt;
+use crate::client::words::counted;
 
 /// Topics whose rates are asked for first.
 const INTEREST: usize = 8;
@@ -87,10 +88,6 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
                     actions.push(Action::Refresh);
                 }
             }
-            app.dirty = true;
-        }
-        Event::Notice(text) => {
-            app.say(text);
             app.dirty = true;
         }
     }
@@ -225,7 +222,7 @@ fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec
         Overlay::Work(id) => work_key(app, id, key, actions),
         Overlay::Leave => match (command, key.code) {
             (Some(Command::Quit), _) | (_, KeyCode::Enter | KeyCode::Char('q')) => actions.push(Action::Quit),
-            (_, KeyCode::Esc) => app.leaving = false,
+            (_, KeyCode::Esc) => {}
             _ => app.overlay = Some(Overlay::Leave),
         },
         Overlay::Export(index) => {
@@ -297,8 +294,7 @@ fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec
 /// Leaves; a change in flight is asked about first, and a second time means it.
 fn leave(app: &mut App, actions: &mut Vec<Action>) {
     let flying = app.works.iter().any(work::Work::is_running);
-    if flying && app.overlay != Some(Overlay::Leave) && !app.leaving {
-        app.leaving = true;
+    if flying && app.overlay != Some(Overlay::Leave) {
         app.overlay = Some(Overlay::Leave);
     } else {
         actions.push(Action::Quit);
@@ -315,9 +311,11 @@ fn form_key(app: &mut App, mut form: form::Form, key: KeyEvent, actions: &mut Ve
 
 fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
     let context = app.settings.context.clone();
+    let last = app.work(id).map_or(0, |work| dialog::work_last_line(app, work));
     let Some(work) = app.works.iter_mut().find(|w| w.id == id) else {
         return;
     };
+    work.scroll = work.scroll.min(last);
     let answer = work.key(key, &context);
     match answer {
         work::Answer::Close => {
@@ -527,10 +525,12 @@ fn copy(app: &mut App, whole_row: bool, actions: &mut Vec<Action>) {
             None => row.name.clone(),
         }
     };
-    let what = match app.marked(pane) {
-        _ if whole_row => "the row".to_owned(),
-        Some(marks) => format!("{} names", marks.len()),
-        None => row.name.clone(),
+    let what = if whole_row {
+        "the row".to_owned()
+    } else if app.marked(pane).is_some() {
+        counted(text.lines().count(), "name")
+    } else {
+        row.name.clone()
     };
     app.say(format!("copied {what}"));
     actions.push(Action::Copy(text));
@@ -542,7 +542,7 @@ fn choose(app: &mut App, choice: Choice, actions: &mut Vec<Action>) {
         Choice::Open(place) => app.visit(place),
         Choice::Theme(palette) => {
             app.settings.palette = palette;
-            app.settings.colour = palette != Palette::Mono;
+            app.settings.colour = app.settings.may_colour && palette != Palette::Mono;
         }
         // Elsewhere nothing would be seen of it.
         Choice::Context(_) | Choice::Map(_) if app.works.iter().any(work::Work::is_running) => {

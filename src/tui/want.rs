@@ -187,12 +187,15 @@ pub struct GroupDetail {
 }
 
 impl GroupDetail {
+    /// One field of the configuration, on each broker that told it.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let of = move |fields: &'a Vec<(String, String)>| fields.iter().find(|(n, _)| n == name);
+        self.configs.values().filter_map(of).map(|(_, v)| v.as_str())
+    }
+
     /// One field of the configuration, where all brokers agree.
-    pub fn field(&self, name: &str) -> Option<&str> {
-        let mut values = self
-            .configs
-            .values()
-            .filter_map(|fields| fields.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str()));
+    pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        let mut values = self.values(name);
         let first = values.next()?;
         values.all(|v| v == first).then_some(first)
     }

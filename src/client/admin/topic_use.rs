@@ -6,8 +6,9 @@ use super::cluster::BrokerAt;
 use super::group_check::count;
 use crate::client::error::{Error, Server};
 use crate::client::{Client, Deadline};
-use crate::protocol::body::{BrokerStatsData, QueryConsumeQueueAnswer};
+use crate::protocol::body::{BrokerStatsData, QueryConsumeQueueAnswer, TopicOffset};
 use crate::protocol::codes;
+use crate::protocol::model::MessageQueue;
 use crate::protocol::requests::{GetKvConfig, QueryConsumeQueue, ViewBrokerStatsData};
 
 /// Namespace of order entries on a name server.
@@ -69,6 +70,8 @@ pub struct TopicUse {
     pub messages: i64,
     /// Store time of the newest one, epoch ms; 0 without any.
     pub last_stored_ms: i64,
+    /// Its queues and what is in them, by broker and number.
+    pub queues: BTreeMap<MessageQueue, TopicOffset>,
     /// Its groups.
     pub groups: BTreeMap<String, GroupUse>,
     /// Brokers that failed.
@@ -115,6 +118,7 @@ impl Client {
                     all.incoming.add(one.incoming);
                     all.messages = all.messages.saturating_add(one.messages);
                     all.last_stored_ms = all.last_stored_ms.max(one.last_stored_ms);
+                    all.queues.extend(one.queues);
                     for (name, group) in one.groups {
                         let sum = all.groups.entry(name).or_default();
                         sum.lag = match (sum.lag, group.lag) {
@@ -152,6 +156,7 @@ impl Client {
                 .map(|range| range.last_update_timestamp)
                 .max()
                 .unwrap_or(0),
+            queues: stats.offset_table.into_iter().collect(),
             ..TopicUse::default()
         };
         for group in groups {

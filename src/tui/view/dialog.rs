@@ -127,63 +127,18 @@ pub fn stage(app: &App, work: &Work) -> Piece {
     }
 }
 
+/// Rows of a change's dialog that are not its text: frame, a blank line, what has to be typed or pressed.
+const FOOT: u16 = 4;
+
 /// A change: what it would do, what it takes, how it goes, how it ended.
 pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
     let Some(work) = app.work(id) else {
         return;
     };
-    let columns = usize::from(WIDTH.min(buffer.area.width.saturating_sub(4))).saturating_sub(4);
-    let mut lines: Vec<Vec<Piece>> = Vec::new();
-    let title = match &work.stage {
-        Stage::Planned(rehearsal) => {
-            title_of(work, rehearsal, &mut lines, columns);
-            format!("{} {}", level_text(rehearsal.level), rehearsal.action)
-        }
-        Stage::Running(rehearsal) => {
-            lines.push(vec![stage(app, work)]);
-            progress(
-                work,
-                &mut lines,
-                columns,
-                usize::from(buffer.area.height).saturating_sub(12),
-            );
-            rehearsal.action.clone()
-        }
-        Stage::Done(report) => {
-            lines.push(vec![stage(app, work)]);
-            done(report, &mut lines, columns);
-            if report.steps.is_empty() || report.failure.is_some() {
-                progress(work, &mut lines, columns, 8);
-            }
-            "RESULT".to_owned()
-        }
-        Stage::Impossible(why) => {
-            lines.push(vec![stage(app, work)]);
-            for line in why.lines() {
-                lines.extend(
-                    text::wrap(line, columns)
-                        .into_iter()
-                        .map(|l| plain(l.into_owned())),
-                );
-            }
-            "CHANGE".to_owned()
-        }
-        Stage::Rehearsing | Stage::Nothing => {
-            lines.push(vec![stage(app, work)]);
-            "CHANGE".to_owned()
-        }
-    };
-    lines.push(Vec::new());
-    let command = format!("command  {}", work.deed.line());
-    lines.extend(
-        text::wrap(&command, columns)
-            .into_iter()
-            .map(|l| plain(l.into_owned())),
-    );
-    let foot = 2u16;
+    let (title, lines) = work_text(app, work);
     let height = u16::try_from(lines.len())
         .unwrap_or(u16::MAX)
-        .saturating_add(2 + foot);
+        .saturating_add(FOOT);
     let inside = window(
         app,
         buffer,
@@ -193,7 +148,7 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
     );
     let theme = app.theme();
     let body = Rect {
-        height: inside.height.saturating_sub(foot),
+        height: inside.height.saturating_sub(2),
         ..inside
     };
     let last = lines.len().saturating_sub(usize::from(body.height));
@@ -203,35 +158,74 @@ pub fn work(app: &App, id: u64, buffer: &mut Buffer) {
     }
     if from < last {
         let more = format!(" {} more lines ↓ ", last - from);
-        let x = body
-            .right()
-            .saturating_sub(u16::try_from(text::width(&more)).unwrap_or(0));
-        grid::put(
-            buffer,
-            x,
+        let columns = u16::try_from(text::width(&more)).unwrap_or(0);
+        let (x, y) = (
+            body.right().saturating_sub(columns),
             body.bottom().saturating_sub(1),
-            body.right(),
-            &more,
-            theme.style(Role::Focus),
         );
+        grid::put(buffer, x, y, body.right(), &more, theme.style(Role::Focus));
     }
-    confirmation(
-        app,
-        work,
-        Rect::new(inside.x, body.bottom() + 1, inside.width, 1),
-        buffer,
-    );
+    let line = Rect::new(inside.x, body.bottom() + 1, inside.width, 1);
+    confirmation(app, work, line, buffer);
+}
+
+/// The first line of the last page of a change's dialog.
+pub fn work_last_line(app: &App, work: &Work) -> usize {
+    let rows = app.size.1.saturating_sub(2 + FOOT);
+    work_text(app, work).1.len().saturating_sub(usize::from(rows))
+}
+
+/// Title and lines of a change's dialog.
+fn work_text(app: &App, work: &Work) -> (String, Vec<Vec<Piece>>) {
+    let columns = usize::from(WIDTH.min(app.size.0.saturating_sub(4))).saturating_sub(4);
+    let mut lines: Vec<Vec<Piece>> = Vec::new();
+    let title = match &work.stage {
+        Stage::Planned(rehearsal) => {
+            planned(work, rehearsal, &mut lines, columns);
+            format!("{} {}", level_text(rehearsal.level), rehearsal.action)
+        }
+        Stage::Running(rehearsal) => {
+            lines.push(vec![stage(app, work)]);
+            lines.extend(progress(
+                work,
+                columns,
+                usize::from(app.size.1).saturating_sub(12),
+            ));
+            rehearsal.action.clone()
+        }
+        Stage::Done(report) => {
+            lines.push(vec![stage(app, work)]);
+            done(report, &mut lines, columns);
+            if report.steps.is_empty() || report.failure.is_some() {
+                lines.extend(progress(work, columns, 8));
+            }
+            "RESULT".to_owned()
+        }
+        Stage::Impossible(why) => {
+            lines.push(vec![stage(app, work)]);
+            lines.extend(why.lines().flat_map(|line| wrapped(line, columns)));
+            "CHANGE".to_owned()
+        }
+        Stage::Rehearsing | Stage::Nothing => {
+            lines.push(vec![stage(app, work)]);
+            "CHANGE".to_owned()
+        }
+    };
+    lines.push(Vec::new());
+    lines.extend(wrapped(&format!("command  {}", work.deed.line()), columns));
+    (title, lines)
 }
 
 const fn level_text(level: Level) -> &'static str {
     match level {
         Level::Apply => "L1",
-        Level::Name => "L2 affects live traffic:",
-        Level::NameAndContext => "L3 can lose messages or positions:",
+        Level::Name => "L2 wants the name:",
+        Level::NameAndContext => "L3 wants name and context:",
     }
 }
 
-fn title_of(work: &Work, rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) {
+/// What would change, and what else it means.
+fn planned(work: &Work, rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, columns: usize) {
     if !rehearsal.cluster.is_empty() {
         lines.push(plain(format!("in cluster {}", rehearsal.cluster)));
         lines.push(Vec::new());
@@ -252,11 +246,7 @@ fn title_of(work: &Work, rehearsal: &Rehearsal, lines: &mut Vec<Vec<Piece>>, col
         }
     }
     for line in rehearsal.lines.iter().filter(|l| !rehearsal.impact.contains(l)) {
-        lines.extend(
-            text::wrap(line, columns)
-                .into_iter()
-                .map(|l| plain(l.into_owned())),
-        );
+        lines.extend(wrapped(line, columns));
     }
     lines.push(vec![(
         if work.deed.moves_offsets() {
@@ -297,13 +287,34 @@ fn steps(steps: &[StepLine], lines: &mut Vec<Vec<Piece>>, columns: usize, result
         ),
         Role::Label,
     )]);
+    let is_long = |what: &(&str, &str, &str, &str)| {
+        text::width(what.0) > field || text::width(what.1) > before || text::width(what.2) > after
+    };
     let pad = |s: &str, n: usize| {
         let s = text::clean(s);
         let fit = text::fit(&s, n).into_owned();
         let blank = n.saturating_sub(text::width(&fit));
         format!("{fit}{}", " ".repeat(blank))
     };
-    for ((name, old, new, result), targets, good) in alike {
+    for (what, targets, good) in alike {
+        let (name, old, new, result) = what;
+        let places = targets.join(", ");
+        if is_long(&what) {
+            // What is agreed to is shown whole.
+            for (label, value) in [
+                ("", name),
+                ("  before ", old),
+                ("  after  ", new),
+                ("  where  ", &places),
+            ] {
+                lines.extend(wrapped(&format!("{label}{}", text::clean(value)), columns));
+            }
+            if results || !good {
+                let glyph = if good { "✓ " } else { "✗ " };
+                lines.extend(wrapped(&format!("  {glyph}{result}"), columns));
+            }
+            continue;
+        }
         let mut line = vec![
             (format!("{}  ", pad(name, field)), Role::Label),
             (format!("{} → ", pad(old, before)), Role::Plain),
@@ -320,13 +331,11 @@ fn steps(steps: &[StepLine], lines: &mut Vec<Vec<Piece>>, columns: usize, result
             ));
         }
         let used = line.iter().map(|(t, _)| text::width(t)).sum::<usize>();
-        let places = match targets.as_slice() {
-            few if few.len() <= 3 => few.join(", "),
-            many => format!("{} and {} more", many[..2].join(", "), many.len() - 2),
-        };
         if used + text::width(&places) > columns && used > columns / 2 {
             lines.push(line);
-            lines.push(plain(format!("{}{places}", " ".repeat(field + 2))));
+            let indent = " ".repeat(field + 2);
+            let parts = text::wrap(&places, columns.saturating_sub(indent.len())).into_iter();
+            lines.extend(parts.map(|part| plain(format!("{indent}{part}"))));
         } else {
             line.push((places, Role::Plain));
             lines.push(line);
@@ -334,18 +343,21 @@ fn steps(steps: &[StepLine], lines: &mut Vec<Vec<Piece>>, columns: usize, result
     }
 }
 
-fn progress(work: &Work, lines: &mut Vec<Vec<Piece>>, columns: usize, room: usize) {
-    let wrapped: Vec<String> = (work.lines.iter())
-        .flat_map(|line| {
-            let parts: Vec<String> = text::wrap(line, columns)
-                .into_iter()
-                .map(|l| l.into_owned())
-                .collect();
-            parts
-        })
+/// The newest lines of progress that `room` holds.
+pub fn progress(work: &Work, columns: usize, room: usize) -> Vec<Vec<Piece>> {
+    let wrapped: Vec<Vec<Piece>> = work
+        .lines
+        .iter()
+        .flat_map(|line| wrapped(line, columns))
         .collect();
     let from = wrapped.len().saturating_sub(room);
-    lines.extend(wrapped[from..].iter().map(|l| plain(l.clone())));
+    wrapped.into_iter().skip(from).collect()
+}
+
+/// A text in plain lines.
+fn wrapped(line: &str, columns: usize) -> Vec<Vec<Piece>> {
+    let lines = text::wrap(line, columns).into_iter();
+    lines.map(|l| plain(l.into_owned())).collect()
 }
 
 fn done(report: &Report, lines: &mut Vec<Vec<Piece>>, columns: usize) {
@@ -359,12 +371,7 @@ fn done(report: &Report, lines: &mut Vec<Vec<Piece>>, columns: usize) {
         }
     }
     if let Some(undo) = &report.undo {
-        let undo = format!("undo     {undo}");
-        lines.extend(
-            text::wrap(&undo, columns)
-                .into_iter()
-                .map(|l| plain(l.into_owned())),
-        );
+        lines.extend(wrapped(&format!("undo     {undo}"), columns));
     }
 }
 

@@ -54,7 +54,11 @@ pub fn title(app: &App) -> String {
     let mut parts = vec![group.to_owned()];
     parts.extend(super::stale(app, app.found(&Want::Group(group.to_owned()))));
     if let Some(detail) = detail(app) {
-        parts.push(detail.kind.name().to_owned());
+        parts.push(if detail.clients.is_empty() && is_partial(app, detail) {
+            "? online".to_owned()
+        } else {
+            detail.kind.name().to_owned()
+        });
         if detail.field("consume-enable") == Some("false") {
             parts.push("PAUSED".to_owned());
         }
@@ -68,14 +72,18 @@ pub fn title(app: &App) -> String {
     }
     if let Some(detail) = detail(app) {
         let inflight: i64 = detail.queues.iter().filter_map(|q| q.inflight).sum();
-        let partial = !detail.failed.is_empty() || model.silent_masters().next().is_some();
-        let bound = groups::bound(partial);
+        let bound = groups::bound(is_partial(app, detail));
         if inflight > 0 {
             parts.push(format!("inflight {bound}{inflight}"));
         }
         parts.push(format!("out {bound}{}/s", text::count(detail.tps)));
     }
     parts.join("  ")
+}
+
+/// True when a broker's part is missing.
+fn is_partial(app: &App, detail: &GroupDetail) -> bool {
+    !detail.failed.is_empty() || app.shown().silent_masters().next().is_some()
 }
 
 /// The clients by the queue that they say they read.
@@ -111,6 +119,7 @@ pub fn queues(app: &App) -> Table {
         !detail.clients.is_empty() && detail.clients.iter().all(|c| said(&c.id))
     });
     let broadcast = detail.kind == GroupKind::Broadcasting;
+    let partial = is_partial(app, detail);
     for (broker, why) in &detail.failed {
         table.rows.push(Row {
             id: format!("{broker}/"),
@@ -136,7 +145,7 @@ pub fn queues(app: &App) -> Table {
         };
         let client = match owners.get(&(row.topic.as_str(), row.broker.as_str(), row.queue)) {
             Some(id) => Cell::text(*id),
-            None if detail.kind == GroupKind::Offline => Cell::of("(offline)", Role::Warn),
+            None if detail.kind == GroupKind::Offline && !partial => Cell::of("(offline)", Role::Warn),
             None if all_told && lag.is_some_and(|lag| lag > 0) => Cell::of("(unassigned) !", Role::Warn),
             None if all_told => Cell::text("(unassigned)"),
             // i asks the clients.

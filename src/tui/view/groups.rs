@@ -79,7 +79,13 @@ pub fn table(app: &App) -> Table {
             subject: Some(Subject::Group(name.clone())),
             cells: vec![
                 Cell::text(name),
-                of(&|brief| Cell::text(mode(brief))),
+                of(&|brief| {
+                    if is_sure(brief, silent) {
+                        Cell::text(mode(brief))
+                    } else {
+                        Cell::unknown()
+                    }
+                }),
                 of(&|brief| {
                     let bound = bound(silent || brief.partial);
                     Cell::number(format!("{bound}{}", brief.clients), brief.clients as f64)
@@ -95,14 +101,26 @@ pub fn table(app: &App) -> Table {
                     Cell::number(format!("{bound}{}", text::count(brief.tps)), brief.tps)
                 }),
                 match lag {
-                    Some(_) => Cell::number(text::count(retry as f64), retry as f64),
+                    Some(_) => {
+                        let bound = bound(group.partial);
+                        Cell::number(format!("{bound}{}", text::count(retry as f64)), retry as f64)
+                    }
                     None => Cell::unknown(),
                 },
-                note(notes.get(name.as_str()).copied(), known, lag),
+                note(
+                    notes.get(name.as_str()).copied(),
+                    known.filter(|b| is_sure(b, silent)),
+                    lag,
+                ),
             ],
         });
     }
     table
+}
+
+/// Nobody online is known only when every broker told its clients.
+fn is_sure(brief: &GroupBrief, silent: bool) -> bool {
+    brief.clients > 0 || !(silent || brief.partial)
 }
 
 /// The sign of a lower bound.

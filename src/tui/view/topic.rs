@@ -200,8 +200,10 @@ pub fn groups(app: &App) -> Table {
                 Cell::text(&group.name),
                 if offline {
                     Cell::of("OFFLINE", role).by(0.0)
+                } else if group.clients == 0 {
+                    Cell::unknown()
                 } else {
-                    Cell::number(group.clients.to_string(), group.clients as f64)
+                    Cell::number(format!("{bound}{}", group.clients), group.clients as f64)
                 },
                 group.lag.map_or_else(Cell::unknown, |lag| {
                     Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64).role(role)
@@ -274,11 +276,9 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
         lines.push(vec![("! brokers differ".to_owned(), Role::Warn)]);
     }
     let subject = Subject::Topic(state.name.clone());
-    let last = app
-        .works
-        .iter()
-        .rev()
-        .find(|w| w.deed.about.as_ref() == Some(&subject));
+    // What runs counts more than what was looked at since.
+    let newest = || (app.works.iter().rev()).find(|w| w.deed.about.as_ref() == Some(&subject));
+    let last = app.work_on(&subject).or_else(newest);
     match last {
         Some(work) => lines.extend(work_lines(app, work, columns, rows.saturating_sub(lines.len()))),
         None if app.settings.read_only => {}
@@ -300,18 +300,11 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
 
 /// A change of the topic: the command, its state, the newest lines of progress.
 fn work_lines(app: &App, work: &Work, columns: usize, room: usize) -> Vec<Vec<Piece>> {
-    let mut lines = vec![vec![(work.deed.line(), Role::Label)]];
-    lines.push(vec![super::dialog::stage(app, work)]);
+    let mut lines = vec![
+        vec![(work.deed.line(), Role::Label)],
+        vec![super::dialog::stage(app, work)],
+    ];
     let room = room.saturating_sub(lines.len());
-    let wrapped: Vec<String> = (work.lines.iter())
-        .flat_map(|line| {
-            text::wrap(line, columns)
-                .into_iter()
-                .map(|l| l.into_owned())
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    let from = wrapped.len().saturating_sub(room);
-    lines.extend(wrapped[from..].iter().map(|l| vec![(l.clone(), Role::Plain)]));
+    lines.extend(super::dialog::progress(work, columns, room));
     lines
 }

@@ -89,7 +89,10 @@ pub fn table(app: &App) -> Table {
         let groups = model.groups_of(&topic.name);
         // Before any broker told its groups, nobody said "none".
         cells.push(match model.lag_total().value {
-            Some(_) => Cell::number(groups.to_string(), groups as f64),
+            Some(_) => {
+                let bound = super::groups::bound(model.lag_total().partial);
+                Cell::number(format!("{bound}{groups}"), groups as f64)
+            }
             None => Cell::unknown(),
         });
         cells.push(note(app, topic, &notes));
@@ -217,6 +220,7 @@ fn brief(app: &App, name: &str) -> [Cell; 2] {
             )
         }),
         of(&|brief| match brief.last_ms {
+            0 if silent || brief.partial => Cell::unknown(),
             0 => Cell::none(),
             at => age(now, at),
         }),

@@ -49,7 +49,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.press("P");
         program.shows("Permission of ScreenTopic");
         program.press("4\r");
-        program.shows("L2 affects live traffic: update topic ScreenTopic");
+        program.shows("L2 wants the name: update topic ScreenTopic");
         // The name is wanted; a press of enter is nothing.
         program.press("\r");
         program.shows("Type ScreenTopic to go on");

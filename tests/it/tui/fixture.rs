@@ -682,6 +682,7 @@ fn told(story: Story) -> App {
         interval: Duration::from_secs(2),
         read_only: false,
         colour: true,
+        may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
         contexts: vec!["staging".into()],
         ascii: false,

@@ -91,6 +91,7 @@ fn console(root: &Path, look: Look) -> App {
         interval: Duration::from_secs(2),
         read_only: true,
         colour: look.colour,
+        may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
         contexts: Vec::new(),
         ascii: look.ascii,
