@@ -45,15 +45,15 @@ pub fn find(global: &Global, context: &Context) -> Result<Option<Credentials>, F
 }
 
 /// `~/x` in the user's home.
-fn at_home(path: &Path) -> PathBuf {
+pub(super) fn at_home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => Path::new(&home).join(rest),
         _ => path.to_owned(),
     }
 }
 
-/// The text of a secret file. One that others may read is refused.
-fn secret(path: &Path) -> Result<String, Failure> {
+/// The path of a secret file, in the user's home. One that others may read is refused.
+pub(super) fn owners_alone(path: &Path) -> Result<PathBuf, Failure> {
     use std::os::unix::fs::MetadataExt as _;
 
     let path = at_home(path);
@@ -67,6 +67,13 @@ fn secret(path: &Path) -> Result<String, Failure> {
         ))
         .hint(format!("chmod 600 {}", path.display())));
     }
+    Ok(path)
+}
+
+/// The text of a secret file.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let path = owners_alone(path)?;
+    let failed = |e: std::io::Error| Failure::usage(format!("cannot read {}: {e}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(failed)?;
     let text = text.trim();
     if text.is_empty() {

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::context::{self, Config};
 use super::exit::{self, Failure};
 use super::output::{Cell, Detail, Listing, col, less, wide};
+use super::reach;
 use super::session::{Global, Session};
 use super::time;
 use crate::client::Server;
@@ -23,12 +24,12 @@ pub enum Command {
     },
     /// Set a key of a context (made if absent), or `journal on|off`
     #[command(
-        after_help = "Examples:\n  rmq config set dev namesrv 127.0.0.1:9876\n  rmq config set prod protected true\n  rmq config set prod broker_map 172.17.0.0/16=127.0.0.1\n  rmq config set journal off"
+        after_help = "Examples:\n  rmq config set dev namesrv 127.0.0.1:9876\n  rmq config set prod protected true\n  rmq config set prod broker_map 172.17.0.0/16=127.0.0.1\n  rmq config set prod tls.ca /etc/ssl/mq-ca.pem\n  rmq config set journal off"
     )]
     Set {
         /// Context name, or `journal`
         context: String,
-        /// Key, such as namesrv, cluster, protected, read_only, output, timeout, broker_map
+        /// Key, such as namesrv, cluster, protected, read_only, output, timeout, broker_map, tls.ca, via_proxy
         key: String,
         /// Value; several name servers are separated by ;
         value: Option<String>,
@@ -112,7 +113,7 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
     };
     let parsed: toml::Value = match key {
         "namesrv" => context::name_servers(value).map_err(Failure::usage)?.into(),
-        "protected" | "read_only" => value
+        "protected" | "read_only" | "tls.insecure" => value
             .parse::<bool>()
             .map_err(|_| Failure::usage(format!("{key} is true or false, not \"{value}\"")))?
             .into(),
@@ -124,7 +125,11 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
             <super::output::Format as clap::ValueEnum>::from_str(value, true).map_err(Failure::usage)?;
             value.into()
         }
-        "cluster" | "access_key" | "secret_key_file" | "security_token_file" => value.into(),
+        "via_proxy" if !context::is_address(value) => {
+            return Err(Failure::usage(format!("via_proxy is HOST:PORT, not \"{value}\"")));
+        }
+        key if key.strip_prefix("tls.").is_some_and(reach::names_a_file) => value.into(),
+        "via_proxy" | "cluster" | "access_key" | "secret_key_file" | "security_token_file" => value.into(),
         "broker_map" => {
             let mut map = toml::Table::new();
             for rule in value.split([';', ',']) {
@@ -138,8 +143,8 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
         }
         _ => {
             return Err(Failure::usage(format!("\"{key}\" is not a key of a context")).because(
-                "The keys are namesrv, cluster, protected, read_only, output, timeout, broker_map, access_key, secret_key_file and \
-                 security_token_file.",
+                "The keys are namesrv, cluster, protected, read_only, output, timeout, broker_map, tls.ca, tls.cert, tls.key, \
+                 tls.insecure, via_proxy, access_key, secret_key_file and security_token_file.",
             ));
         }
     };
@@ -148,9 +153,17 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
         .or_insert_with(|| toml::Table::new().into())
         .as_table_mut()
         .ok_or_else(|| Failure::usage("contexts is not a table"))?;
-    contexts
+    let mut place = contexts
         .entry(context)
-        .or_insert_with(|| toml::Table::new().into())
+        .or_insert_with(|| toml::Table::new().into());
+    let mut key = key;
+    if let Some((table, rest)) = key.split_once('.') {
+        let tables = place.as_table_mut();
+        let tables = tables.ok_or_else(|| Failure::usage(format!("contexts.{context} is not a table")))?;
+        place = tables.entry(table).or_insert_with(|| toml::Table::new().into());
+        key = rest;
+    }
+    place
         .as_table_mut()
         .ok_or_else(|| Failure::usage(format!("contexts.{context} is not a table")))?
         .insert(key.into(), parsed);

@@ -1,7 +1,7 @@
 //! The configuration file: named contexts and defaults.
 //!
 //! Precedence is flag, environment, context, `[defaults]`, built in. A key that this version does not act on is
-//! reported, never silently accepted: a context that asks for TLS must not be served in the clear.
+//! reported, never silently accepted; one that `tls` does not know is refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use etcetera::BaseStrategy as _;
 use serde::Deserialize;
 
 use super::exit::Failure;
+use super::reach::ContextTls;
 use crate::client::AddressRule;
 
 /// Where the system-wide file is.
@@ -57,6 +58,10 @@ pub struct Context {
     pub read_only: bool,
     /// Where to dial announced addresses.
     pub broker_map: BTreeMap<String, String>,
+    /// Speak TLS.
+    pub tls: Option<ContextTls>,
+    /// SOCKS5 proxy that dials for us.
+    pub via_proxy: Option<String>,
     /// Output form.
     pub output: Option<String>,
     /// Limit of one request.
@@ -179,16 +184,19 @@ pub fn name_servers(text: &str) -> Result<Vec<String>, String> {
         return Err("no name server address is given; use HOST:PORT[;HOST:PORT]".into());
     }
     for addr in &list {
-        let good = addr
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0));
-        if !good {
+        if !is_address(addr) {
             return Err(format!(
                 "\"{addr}\" is not a name server address; use HOST:PORT, such as 127.0.0.1:9876"
             ));
         }
     }
     Ok(list)
+}
+
+/// `HOST:PORT`.
+pub fn is_address(text: &str) -> bool {
+    text.rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0))
 }
 
 #[cfg(test)]
@@ -205,6 +213,7 @@ mod tests {
             namesrv = ["ns1:9876", "ns2:9876"]
             protected = true
             tls = { ca = "/ca.pem" }
+            colour = "red"
             broker_map = { "10.1.0.0/16" = "bastion.example" }
             [contexts.dev]
             colour = "green"
@@ -213,7 +222,7 @@ mod tests {
         let prod = &config.contexts["prod"];
         assert!(prod.protected);
         assert_eq!(prod.address_rules().unwrap().len(), 1);
-        assert_eq!(config.unknown_keys(Some("prod")), ["contexts.prod.tls"]);
+        assert_eq!(config.unknown_keys(Some("prod")), ["contexts.prod.colour"]);
         assert_eq!(config.unknown_keys(Some("dev")), ["contexts.dev.colour"]);
     }
 

@@ -96,6 +96,14 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
         "table of announced broker addresses (host, host:port, *:port or network) to addresses to dial",
     ),
     (
+        "contexts.NAME.tls",
+        "table: ca, cert, key (PEM files) and insecure; an empty one is TLS with this system's authorities",
+    ),
+    (
+        "contexts.NAME.via_proxy",
+        "SOCKS5 proxy, HOST:PORT, that dials name servers and brokers for us",
+    ),
+    (
         "contexts.NAME.access_key",
         "account that signs the requests, as --access-key",
     ),

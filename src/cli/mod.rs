@@ -46,6 +46,7 @@ mod offsets;
 pub mod output;
 mod producer;
 mod progress;
+mod reach;
 mod reset;
 mod restart;
 mod scale;

@@ -12,6 +12,7 @@ use super::desk::Desk;
 use super::exit::Failure;
 use super::output::{Filter, Format, Printer, SortBy};
 use super::quoted;
+use super::reach::Reach;
 use super::time::{self, Zone};
 use crate::client::{AddressMap, AddressRule, Client, Observed, Options};
 
@@ -115,6 +116,9 @@ pub struct Global {
     /// Dial TO for brokers registered as FROM (host, host:port, *:port or network); repeatable
     #[arg(long, global = true, value_name = "FROM=TO")]
     pub broker_map: Vec<AddressRule>,
+    /// How servers are reached.
+    #[command(flatten)]
+    pub reach: Reach,
     /// Read and print times in UTC
     #[arg(long, global = true)]
     pub utc: bool,
@@ -235,6 +239,7 @@ impl Session {
             timeout,
             parallel: global.parallel.max(1),
             address_map: AddressMap(rules),
+            dial: global.reach.dial(chosen)?,
             read_only: read_only || global.dry_run,
             retries: global.retries,
             credentials,
@@ -404,6 +409,7 @@ fn place(global: &Global) -> Vec<String> {
         .into_iter()
         .chain(maps)
         .filter_map(|(flag, value)| Some(format!("{flag} {}", quoted(&value?))))
+        .chain(global.reach.given())
         .collect()
 }
 

@@ -58,6 +58,7 @@ pub use sweep::Parts;
 use crate::protocol::body::TopicRouteData;
 pub use crate::remoting::CallError;
 use crate::remoting::Pool;
+pub use crate::remoting::{Dial, Tls, TlsFiles};
 
 /// How a [`Client`] behaves.
 pub struct Options {
@@ -71,6 +72,8 @@ pub struct Options {
     pub parallel: usize,
     /// Where to dial announced broker addresses.
     pub address_map: AddressMap,
+    /// How servers are reached: TLS, a proxy.
+    pub dial: Dial,
     /// Send nothing outside the read list.
     pub read_only: bool,
     /// How often a request is repeated that was not taken: no connection, or the server too busy. `None` is once for
@@ -90,6 +93,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(2),
             parallel: 16,
             address_map: AddressMap::default(),
+            dial: Dial::default(),
             read_only: false,
             retries: None,
             credentials: None,
@@ -126,7 +130,7 @@ impl Client {
         let start = RandomState::new().hash_one(std::process::id()) as usize;
         let asked = Arc::new(consume::Asked::default());
         Self {
-            pool: Pool::new(Arc::clone(&asked), connect),
+            pool: Pool::new(Arc::clone(&asked), connect).dialling(options.dial.clone()),
             asked,
             next_name_server: AtomicUsize::new(start),
             dead: Mutex::default(),

@@ -15,10 +15,10 @@ use bytes::BytesMut;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::output::Output;
+use super::stream::Stream;
 use super::{Peer, Refusal, Reply, Service};
 use crate::protocol::frame::{FLAG_RESPONSE, Frame};
 use crate::protocol::model::{Language, VERSION};
@@ -48,7 +48,7 @@ enum Ended {
 }
 
 /// Serves one connection until it ends. `input` holds what has been read already.
-pub(super) async fn run<S: Service>(service: Arc<S>, peer: Peer, stream: TcpStream, input: BytesMut) {
+pub(super) async fn run<S: Service>(service: Arc<S>, peer: Peer, stream: Stream, input: BytesMut) {
     /// Runs also when the task is dropped or panics; declared before the handlers, so dropped after them.
     struct Closing<S: Service>(Arc<S>, Peer);
     impl<S: Service> Drop for Closing<S> {
@@ -93,7 +93,7 @@ pub(super) async fn run<S: Service>(service: Arc<S>, peer: Peer, stream: TcpStre
 struct Connection<H, F> {
     handle: H,
     peer: Peer,
-    stream: TcpStream,
+    stream: Stream,
     input: BytesMut,
     read_size: usize,
     /// `input` may hold another whole frame.

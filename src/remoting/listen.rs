@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::first_bytes::{self, FirstBytes};
+use super::stream::Stream;
 use super::{Limits, Peer, Service, connection};
 
 /// Connections the kernel keeps until we accept them.
@@ -194,7 +195,7 @@ async fn serve<S: Service>(
     let peer = Peer::new(source, remote, limits, stopping);
     connections.peers().insert(peer.id(), peer.clone());
     let listed = Listed(connections, peer.clone());
-    connection::run(service, peer, stream, input).await;
+    connection::run(service, peer, Stream::Plain(stream), input).await;
     drop(listed);
 }
 

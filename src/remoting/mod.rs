@@ -8,6 +8,7 @@
 //! ```
 
 mod connection;
+pub mod dial;
 pub mod error;
 mod first_bytes;
 pub mod listen;
@@ -15,11 +16,13 @@ mod output;
 pub mod peer;
 pub mod pool;
 pub mod routes;
+mod stream;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+pub use dial::{Dial, Tls, TlsError, TlsFiles};
 pub use error::{CallError, Refusal};
 pub use listen::Listener;
 pub use peer::{Peer, Reply, Service};

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
 
+use super::stream::Stream;
 use crate::protocol::frame::{Frame, HeaderForm};
 use crate::protocol::{Chunks, Error};
 
@@ -26,6 +26,8 @@ pub(super) struct Output {
     queue: VecDeque<Bytes>,
     tail: BytesMut,
     unsent: usize,
+    /// The stream took bytes that it may hold still; TLS does.
+    unflushed: bool,
 }
 
 impl Output {
@@ -69,7 +71,7 @@ impl Output {
     /// `written` in either case.
     pub(super) fn poll_write(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         cx: &mut Context<'_>,
         written: &mut usize,
     ) -> Poll<io::Result<()>> {
@@ -91,11 +93,19 @@ impl Output {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(n)) => {
                     *written += n;
+                    self.unflushed = true;
                     self.advance(n);
                 }
                 Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
                 Poll::Pending => return Poll::Pending,
             }
+        }
+        if self.unflushed {
+            match Pin::new(stream).poll_flush(cx) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => return Poll::Pending,
+            }
+            self.unflushed = false;
         }
         if self.tail.capacity() > KEEP_CAPACITY {
             self.tail = BytesMut::new();

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallError, Limits, Peer, Service, connection, listen};
+use super::{CallError, Dial, Limits, Peer, Service, connection, dial};
 use crate::protocol::Request;
 use crate::protocol::frame::Frame;
 
@@ -20,6 +19,7 @@ pub struct Pool<S: Service> {
     service: Arc<S>,
     connect_timeout: Duration,
     limits: Limits,
+    dial: Arc<Dial>,
     entries: Arc<Mutex<Entries>>,
 }
 
@@ -51,8 +51,16 @@ impl<S: Service> Pool<S> {
             service,
             connect_timeout,
             limits,
+            dial: Arc::default(),
             entries: Arc::default(),
         }
+    }
+
+    /// The same pool, dialling another way.
+    #[must_use]
+    pub fn dialling(mut self, dial: Dial) -> Self {
+        self.dial = Arc::new(dial);
+        self
     }
 
     /// The connection to `addr`, dialled when there is none.
@@ -134,8 +142,11 @@ impl<S: Service> Pool<S> {
         (entries.by_addr).insert(addr.to_owned(), Entry::Dialling(watch.clone()));
         let (addr, service, limits) = (addr.to_owned(), Arc::clone(&self.service), self.limits.clone());
         let (timeout, shared) = (self.connect_timeout, Arc::clone(&self.entries));
+        let dial = Arc::clone(&self.dial);
         tokio::spawn(async move {
-            let dialled = connect(&addr, service, timeout, limits).await.map_err(Arc::new);
+            let dialled = connect(&dial, &addr, service, timeout, limits)
+                .await
+                .map_err(Arc::new);
             {
                 let mut entries = lock(&shared);
                 match &dialled {
@@ -174,22 +185,21 @@ fn lock(entries: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
     entries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Resolves and connects, trying each address of a host name; `timeout` covers all of it.
+/// Resolves and connects, trying each address of a host name, greetings included; `timeout` covers all of it.
 async fn connect<S: Service>(
+    dial: &Dial,
     addr: &str,
     service: Arc<S>,
     timeout: Duration,
     limits: Limits,
 ) -> io::Result<Peer> {
-    let stream = match tokio::time::timeout(timeout, TcpStream::connect(addr)).await {
+    let (stream, remote) = match tokio::time::timeout(timeout, dial::connect(dial, addr)).await {
         Ok(connected) => connected?,
         Err(_) => {
             let text = format!("no connection within {timeout:?}");
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
     };
-    listen::set_options(&stream);
-    let remote = stream.peer_addr()?;
     let peer = Peer::new(remote, remote, limits, CancellationToken::new());
     tokio::spawn(connection::run(service, peer.clone(), stream, BytesMut::new()));
     Ok(peer)

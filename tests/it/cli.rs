@@ -10,6 +10,7 @@ mod fakes;
 mod life;
 mod objects;
 mod prompt;
+mod reach;
 mod recorder;
 mod refusals;
 

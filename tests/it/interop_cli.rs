@@ -26,6 +26,26 @@ fn items(ran: &Ran, keys: &[&str]) -> Vec<Vec<String>> {
 }
 
 #[test]
+fn a_java_name_server_that_wants_tls() {
+    let Some(peers) = java::peers("a_java_name_server_that_wants_tls") else {
+        return;
+    };
+    let (dir, ports) = (scratch(), Block::take());
+    // In its test mode it makes a certificate up.
+    let wants = ["-Dtls.test.mode.enable=true", "-Dtls.server.mode=enforcing"];
+    let _namesrv = peers.namesrv_with(dir.path(), ports.namesrv(), &wants);
+    let run = |args: &[&str]| rmq::run(dir.path(), &local(ports.namesrv()), args);
+    let put = run(&["kv", "set", "NS", "K", "over TLS", "--yes", "--tls-insecure"]);
+    assert_eq!(put.code, 0, "{put:?}");
+    let got = run(&["kv", "get", "NS", "K", "-o", "json", "--tls-insecure"]);
+    assert!(got.out.contains("over TLS"), "{got:?}");
+    for refused in [&["kv", "get", "NS", "K"][..], &["kv", "get", "NS", "K", "--tls"]] {
+        let ran = run(refused);
+        assert_eq!(ran.code, 3, "{ran:?}");
+    }
+}
+
+#[test]
 fn our_commands_on_a_java_cluster() {
     let Some(peers) = java::peers("our_commands_on_a_java_cluster") else {
         return;

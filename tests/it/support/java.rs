@@ -107,6 +107,11 @@ impl Peers {
 
     /// A Java name server, answering.
     pub fn namesrv(&self, dir: &Path, port: u16) -> Process {
+        self.namesrv_with(dir, port, &[])
+    }
+
+    /// The same with more options of the JVM; of two values of a property the later one counts.
+    pub fn namesrv_with(&self, dir: &Path, port: u16, options: &[&str]) -> Process {
         std::fs::create_dir_all(dir).expect("a directory");
         let conf = dir.join("namesrv.conf");
         let text = format!(
@@ -116,6 +121,7 @@ impl Peers {
         std::fs::write(&conf, text).expect("a file");
         let mut command = self.command(dir, "128m", "namesrv");
         command
+            .args(options)
             .args(["org.apache.rocketmq.namesrv.NamesrvStartup", "-c"])
             .arg(&conf);
         let mut process = Process::start("java-namesrv", dir, command, End::Kill);
