@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 
 use super::context;
 use super::desk::DeskOperator;
@@ -45,16 +45,13 @@ pub struct TuiArgs {
 }
 
 impl Default for TuiArgs {
+    /// What `rmq tui` without a flag is.
     fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(2),
-            screen: None,
-            store: None,
-            commitlog_dir: None,
-            read_only: false,
-            theme: Palette::Default,
-            ascii: false,
-        }
+        let command = Self::augment_args(clap::Command::new("tui"));
+        command
+            .try_get_matches_from(["tui"])
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .expect("every flag of rmq tui may be left out; a test says so")
     }
 }
 
@@ -165,6 +162,7 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         no_color: global.no_color,
         palette: args.theme,
         contexts: session.contexts.clone(),
+        serving: false,
         ascii: args.ascii,
         utc: global.utc,
         screen: args.screen.unwrap_or(match args.store {
@@ -180,4 +178,14 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         state_dir: super::context::state_dir(),
     };
     Ok((session.client, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_may_be_left_out() {
+        assert_eq!(TuiArgs::default().interval, Duration::from_secs(2));
+    }
 }

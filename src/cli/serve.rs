@@ -198,6 +198,7 @@ async fn dashboard(global: &Global, namesrv: String, stop: impl Future<Output = 
                 console(&global, &TuiArgs::default()).map_err(|e| anyhow::anyhow!("{}", e.text()))?;
             options.context = "standalone".into();
             options.contexts = Vec::new();
+            options.serving = true;
             match tui::run(client, options).await? {
                 tui::Left::Map(rule) => {
                     add_rule(&mut global, &rule).map_err(|e| anyhow::anyhow!("{}", e.text()))?;

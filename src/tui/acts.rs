@@ -204,10 +204,11 @@ fn reset(app: &mut App) {
     }
 }
 
-/// A filled-in form: a reset is previewed first, everything else is a change to be rehearsed.
-pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) {
+/// A filled-in form: a reset is previewed first, everything else is a change to be rehearsed. False when something is
+/// missing in it.
+pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) -> bool {
     if messages::filled_in(app, &deed, actions) {
-        return;
+        return true;
     }
     let words: Vec<&str> = deed.words.iter().map(String::as_str).collect();
     if let ["group", "reset", group, "-t", topic, goal] = words.as_slice() {
@@ -216,15 +217,18 @@ pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) {
             topic: (*topic).to_owned(),
             goal: (*goal).to_owned(),
             cluster: app.cluster_of(&Subject::Group((*group).to_owned())),
+            from: (app.place.screen != Screen::Offsets).then(|| app.place.clone()),
         });
         app.visit(Place::screen(Screen::Offsets));
         app.focus.insert(Screen::Offsets, Pane::Preview);
-        return;
+        return true;
     }
     if let ["group", "reset", ..] = words.as_slice() {
-        return app.say("say either where to or how far");
+        app.say("say either where to or how far");
+        return false;
     }
     app.begin(deed, actions);
+    true
 }
 
 fn undo(app: &mut App, actions: &mut Vec<Action>) {

@@ -10,7 +10,7 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
 use super::input::Input;
-use super::model::{Model, Roster, Update};
+use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::store;
 use super::table::{Filter, Sort, Table};
@@ -92,6 +92,8 @@ pub struct Settings {
     pub palette: Palette,
     /// Contexts that can be gone to.
     pub contexts: Vec<String>,
+    /// The servers on the screen run in this process and end with it.
+    pub serving: bool,
     /// Only ASCII signs may be used.
     pub ascii: bool,
     /// Time zone of the clock.
@@ -214,6 +216,8 @@ pub struct Reset {
     pub goal: String,
     /// The cluster, where there are several.
     pub cluster: Option<String>,
+    /// Where it was asked for: `esc` leads back there.
+    pub from: Option<Place>,
 }
 
 impl Reset {
@@ -304,6 +308,8 @@ pub enum Left {
 
 /// Visited places that are remembered.
 const VISITED: usize = 50;
+/// Groups with a backlog whose clients the overview asks for.
+const ASKED_ON_OVERVIEW: usize = 3;
 /// Changes that are remembered.
 const WORKS: usize = 20;
 /// Shortest and longest interval that may be set.
@@ -528,6 +534,13 @@ impl App {
             want(Want::Sheet(words.clone()), None);
         }
         match (self.place.screen, &self.place.about) {
+            (Screen::Overview, _) => {
+                // Whether anybody is there to bring it down.
+                let names = self.visible(Pane::WorstLag).into_iter();
+                for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
+                    want(Want::GroupBrief(name), every(20));
+                }
+            }
             (Screen::Topics, _) => {
                 for name in self.visible(Pane::Topics) {
                     want(Want::TopicBrief(name), every(10));
@@ -566,6 +579,14 @@ impl App {
             every,
         }));
         wanted
+    }
+
+    /// A backlog that does not shrink.
+    fn stays(&self, group: &str) -> bool {
+        self.model
+            .group_series
+            .get(group)
+            .is_some_and(|lag| lag.last() > Some(0.0) && lag.slope(SLOPE_WINDOW_MS).is_none_or(|s| s >= 0.0))
     }
 
     /// Names of the rows of a pane that are on the screen.
@@ -759,7 +780,11 @@ impl App {
         } else if self.filters.remove(&self.place.screen).is_none()
             && self.marks.remove(&self.focus()).is_none_or(|m| m.is_empty())
         {
-            self.visit(Place::screen(self.place.screen.parent()));
+            let from = match self.place.screen {
+                Screen::Offsets => self.reset.as_mut().and_then(|reset| reset.from.take()),
+                _ => None,
+            };
+            self.visit(from.unwrap_or_else(|| Place::screen(self.place.screen.parent())));
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::table::Table;
+use serde_json::Value;
+
+use super::table::{Cell, Key, Table};
 
 /// A form of an exported view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +39,40 @@ fn keys(table: &Table) -> Vec<String> {
     table.columns.iter().map(|c| key(&c.name)).collect()
 }
 
-fn object(keys: &[String], cells: &[super::table::Cell]) -> serde_json::Value {
+/// What a program reads: numbers in full, nothing where nothing is known. A number that is a bound or doubtful keeps its
+/// sign, and so is a text.
+fn value(cell: &Cell) -> Value {
+    let plain = cell.plain();
+    if let Key::Count(number) = cell.key {
+        let sign = plain.trim_start().chars().next().filter(|c| "≥~".contains(*c));
+        let number = if number == number.trunc() && number.abs() < 9e15 {
+            Value::from(number as i64)
+        } else {
+            Value::from(number)
+        };
+        return match sign {
+            Some(sign) => format!("{sign}{number}").into(),
+            None => number,
+        };
+    }
+    match plain.as_str() {
+        "?" | "–" => Value::Null,
+        _ => plain.into(),
+    }
+}
+
+/// The same in a line of text.
+fn word(cell: &Cell) -> String {
+    match value(cell) {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+fn object(keys: &[String], cells: &[Cell]) -> Value {
     let pairs = keys.iter().zip(cells);
-    serde_json::Value::Object(pairs.map(|(k, c)| (k.clone(), c.plain().into())).collect())
+    Value::Object(pairs.map(|(k, c)| (k.clone(), value(c))).collect())
 }
 
 /// The rows of a table in a form.
@@ -49,10 +82,7 @@ pub fn text(table: &Table, form: Form) -> String {
     match form {
         Form::Csv => {
             let mut csv = csv::Writer::from_writer(Vec::new());
-            let rows = table
-                .rows
-                .iter()
-                .map(|r| r.cells.iter().map(super::table::Cell::plain).collect());
+            let rows = table.rows.iter().map(|r| r.cells.iter().map(word).collect());
             for record in std::iter::once(keys).chain(rows) {
                 // A Vec takes everything.
                 let _: Result<(), _> = csv.write_record(&record);
@@ -66,7 +96,7 @@ pub fn text(table: &Table, form: Form) -> String {
         }
         Form::Json => {
             let rows = table.rows.iter().map(|r| object(&keys, &r.cells)).collect();
-            let _ = writeln!(out, "{:#}", serde_json::Value::Array(rows));
+            let _ = writeln!(out, "{:#}", Value::Array(rows));
         }
         Form::Markdown => {
             let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -83,7 +113,38 @@ pub fn text(table: &Table, form: Form) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::table::{Cell, Row};
+    use crate::tui::table::Row;
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        let mut table = Table::new([
+            ("LAG", true, 0),
+            ("RATE", true, 0),
+            ("AGE", true, 0),
+            ("END", true, 0),
+        ]);
+        table.rows.push(Row {
+            id: "g".into(),
+            name: "g".into(),
+            subject: None,
+            cells: vec![
+                Cell::count("≥", 35_612.0),
+                Cell::count("", 0.25),
+                Cell::unknown(),
+                Cell::whole(1_234_567),
+            ],
+        });
+        assert_eq!(
+            text(&table, Form::Csv),
+            "lag,rate,age,end\n≥35612,0.25,,1234567\n"
+        );
+        assert_eq!(
+            text(&table, Form::Jsonl),
+            "{\"age\":null,\"end\":1234567,\"lag\":\"≥35612\",\"rate\":0.25}\n"
+        );
+        // For people it stays as it is drawn.
+        assert!(text(&table, Form::Markdown).contains("| ≥35.6k |"));
+    }
 
     #[test]
     fn every_form_keeps_every_cell() {

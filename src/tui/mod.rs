@@ -72,6 +72,8 @@ pub struct Options {
     pub contexts: Vec<String>,
     /// Times in UTC instead of local time.
     pub utc: bool,
+    /// The servers on the screen run in this process: leaving ends them.
+    pub serving: bool,
     /// First screen.
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
@@ -106,6 +108,7 @@ impl Default for Options {
             contexts: Vec::new(),
             ascii: false,
             utc: false,
+            serving: false,
             screen: app::Screen::Overview,
             context: String::new(),
             store: None,
@@ -137,6 +140,7 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         may_colour,
         palette: options.palette,
         contexts: options.contexts,
+        serving: options.serving,
         ascii: options.ascii,
         zone: if options.utc {
             jiff::tz::TimeZone::UTC

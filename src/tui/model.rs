@@ -14,6 +14,7 @@ use crate::client::RuntimeInfo;
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::kind;
 use crate::client::findings::{self, Finding, Trends};
+use crate::client::lag::GroupKind;
 use crate::client::liveness;
 use crate::client::snapshot::{
     BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, NameServerConfig,
@@ -31,6 +32,8 @@ const SAME_BEAT_MS: i64 = 5_000;
 const FOUND: usize = 256;
 /// Window of the lag trend.
 pub const SLOPE_WINDOW_MS: u64 = 60_000;
+/// A number of clients older than this says nothing about now.
+const CLIENTS_AGE_MS: i64 = 60_000;
 
 /// Topics of one broker by name.
 pub type NamedTopics = Vec<(String, TopicOnBroker)>;
@@ -366,6 +369,7 @@ impl Model {
         let partial = self.lag_is_partial();
         for group in &mut self.snapshot.groups {
             group.partial = partial;
+            group.clients = clients_of(&self.found, &group.name, now_ms);
         }
         self.settle_totals(now_ms, interval);
         let servers = &self.snapshot.name_servers;
@@ -678,6 +682,22 @@ impl Model {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
         }
+    }
+}
+
+/// How many clients a group has, where that was asked lately and every broker told. A broadcasting group keeps its
+/// positions itself: what the brokers have is no backlog of it.
+fn clients_of(found: &BTreeMap<Want, (i64, Seen<Found>)>, group: &str, now_ms: i64) -> Seen<usize> {
+    let brief = found.get(&Want::GroupBrief(group.to_owned()));
+    match brief.map(|(_, seen)| (seen.fresh(), seen.as_of_ms)) {
+        Some((Some(Found::GroupBrief(brief)), at_ms))
+            if !brief.partial
+                && brief.kind != GroupKind::Broadcasting
+                && now_ms.saturating_sub(at_ms) < CLIENTS_AGE_MS =>
+        {
+            Seen::answered(brief.clients, at_ms)
+        }
+        _ => Seen::unasked(),
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Key {
     Text,
     /// A number.
     Number(f64),
+    /// A number too, of which the text is a short form: an export writes it in full.
+    Count(f64),
     /// Nothing is known; last in either order.
     Nothing,
 }
@@ -61,7 +63,12 @@ impl Cell {
 
     /// A whole number, its thousands apart.
     pub fn whole(number: i64) -> Self {
-        Self::number(super::view::text::grouped(number), number as f64)
+        Self::text(super::view::text::grouped(number)).counted(number as f64)
+    }
+
+    /// A count in three or four characters, with a sign before it such as `≥`.
+    pub fn count(sign: &str, number: f64) -> Self {
+        Self::text(format!("{sign}{}", super::view::text::count(number))).counted(number)
     }
 
     /// `?`: not asked yet or not knowable.
@@ -93,6 +100,15 @@ impl Cell {
     pub fn by(self, number: f64) -> Self {
         Self {
             key: Key::Number(number),
+            ..self
+        }
+    }
+
+    /// The same cell, sorted by a number and exported as it.
+    #[must_use]
+    pub fn counted(self, number: f64) -> Self {
+        Self {
+            key: Key::Count(number),
             ..self
         }
     }
@@ -182,9 +198,9 @@ fn compare(a: &Cell, b: &Cell, descending: bool) -> Ordering {
         (Key::Nothing, Key::Nothing) => return Ordering::Equal,
         (Key::Nothing, _) => return Ordering::Greater,
         (_, Key::Nothing) => return Ordering::Less,
-        (Key::Number(a), Key::Number(b)) => a.total_cmp(b),
-        (Key::Number(_), Key::Text) => Ordering::Less,
-        (Key::Text, Key::Number(_)) => Ordering::Greater,
+        (Key::Number(a) | Key::Count(a), Key::Number(b) | Key::Count(b)) => a.total_cmp(b),
+        (Key::Number(_) | Key::Count(_), Key::Text) => Ordering::Less,
+        (Key::Text, Key::Number(_) | Key::Count(_)) => Ordering::Greater,
         (Key::Text, Key::Text) => a.plain().cmp(&b.plain()),
     };
     if descending { order.reverse() } else { order }

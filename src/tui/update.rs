@@ -291,10 +291,10 @@ fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec
     }
 }
 
-/// Leaves; a change in flight is asked about first, and a second time means it.
+/// Leaves; what ends with it is asked about first, and a second time means it.
 fn leave(app: &mut App, actions: &mut Vec<Action>) {
-    let flying = app.works.iter().any(work::Work::is_running);
-    if flying && app.overlay != Some(Overlay::Leave) {
+    let ends = app.settings.serving || app.works.iter().any(work::Work::is_running);
+    if ends && app.overlay != Some(Overlay::Leave) {
         app.overlay = Some(Overlay::Leave);
     } else {
         actions.push(Action::Quit);
@@ -305,7 +305,15 @@ fn form_key(app: &mut App, mut form: form::Form, key: KeyEvent, actions: &mut Ve
     match form.key(key) {
         form::Answer::Stay => app.overlay = Some(Overlay::Form(form)),
         form::Answer::Close => {}
-        form::Answer::Deed(deed) => acts::filled_in(app, deed, actions),
+        form::Answer::Deed(deed) => {
+            if !acts::filled_in(app, deed, actions) {
+                app.overlay = Some(Overlay::Form(form));
+            } else if let Some(Overlay::Work(id)) = app.overlay
+                && let Some(work) = app.works.iter_mut().find(|w| w.id == id)
+            {
+                work.form = Some(form);
+            }
+        }
     }
 }
 
@@ -346,6 +354,10 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
             work.typed = Input::default();
             work.apply = false;
             actions.push(Action::Rehearse(id, work.deed.clone()));
+        }
+        work::Answer::Edit(form) => {
+            app.overlay = Some(Overlay::Form(form));
+            return;
         }
         work::Answer::Copy => {
             let line = work.deed.line();

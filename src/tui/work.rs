@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::deed::{Deed, DeedTold, Level, Rehearsal, Report};
+use super::form::Form;
 use super::input::Input;
 
 /// Lines of progress that are kept.
@@ -46,6 +47,8 @@ pub struct Work {
     pub lines: Vec<String>,
     /// A stop was asked for.
     pub stopping: bool,
+    /// The form that it was filled in with.
+    pub form: Option<Form>,
 }
 
 /// What a key in the dialog leads to.
@@ -63,6 +66,8 @@ pub enum Answer {
     Stop,
     /// Find out anew what it would do.
     Again,
+    /// Back to the form, as it was filled in.
+    Edit(Form),
     /// Put the command line on the clipboard.
     Copy,
     /// Begin the change that takes this one back.
@@ -82,6 +87,7 @@ impl Work {
             scroll: 0,
             lines: Vec::new(),
             stopping: false,
+            form: None,
         }
     }
 
@@ -176,6 +182,7 @@ impl Work {
                 _ => Answer::Stay,
             },
             (Stage::Impossible(_) | Stage::Nothing, _) => match key.code {
+                KeyCode::Char('e') => self.form.clone().map_or(Answer::Stay, Answer::Edit),
                 KeyCode::Char('y') => Answer::Copy,
                 KeyCode::Char('r') => Answer::Again,
                 KeyCode::Enter => Answer::Close,
@@ -196,13 +203,23 @@ pub fn undo(report: &Report) -> Option<Deed> {
 
 /// The dashboard's commands have its own servers: what an undo line says of them would be said twice.
 fn without_globals(words: &[String]) -> Vec<String> {
-    const WITH_VALUE: [&str; 4] = ["-n", "--context", "--config", "--broker-map"];
+    const WITH_VALUE: [&str; 8] = [
+        "-n",
+        "--context",
+        "--config",
+        "--broker-map",
+        "--tls-ca",
+        "--tls-cert",
+        "--tls-key",
+        "--via-proxy",
+    ];
+    const BARE: [&str; 2] = ["--tls", "--tls-insecure"];
     let mut kept = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if WITH_VALUE.contains(&word.as_str()) {
             words.next();
-        } else {
+        } else if !BARE.contains(&word.as_str()) {
             kept.push(word.clone());
         }
     }
@@ -288,7 +305,10 @@ mod tests {
             undo: Some(line.into()),
             ..Report::default()
         };
-        let deed = undo(&report("rmq topic update 'a b' --perm 6 -n 127.0.0.1:9876")).unwrap();
+        let deed = undo(&report(
+            "rmq topic update 'a b' --perm 6 -n 127.0.0.1:9876 --tls --tls-ca /ca.pem",
+        ))
+        .unwrap();
         assert_eq!(deed.words, ["topic", "update", "a b", "--perm", "6"]);
         assert_eq!(undo(&report("rmq a && rmq b")), None);
         assert_eq!(undo(&report("rmq 'a")), None);

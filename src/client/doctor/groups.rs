@@ -13,6 +13,8 @@ use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// Lag may rise this long.
 const LAG_RISING: Duration = Duration::from_secs(180);
+/// From here on it is worth knowing.
+const LAG_RISES: Duration = Duration::from_secs(30);
 /// A message may wait this long, ms.
 const LAG_AGE_MS: i64 = 600_000;
 /// A dead letter this young is news, ms.
@@ -50,11 +52,20 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
             .trends
             .lag_rising
             .get(&group.name)
-            .filter(|(t, _)| *t >= LAG_RISING)
+            .filter(|(t, _)| *t >= LAG_RISES)
         {
             let text = format!("group {} lag {lag_text} growing +{slope:.0}/s", group.name);
-            let finding = Finding::new("GR5", "lag-rising", Severity::Warning, subject(), text);
-            found.push(finding.detail(format!("rising for {} min", time.as_secs() / 60)));
+            let severity = if *time >= LAG_RISING {
+                Severity::Warning
+            } else {
+                Severity::Info
+            };
+            let finding = Finding::new("GR5", "lag-rising", severity, subject(), text);
+            let since = match time.as_secs() {
+                seconds @ 0..120 => format!("{seconds} s"),
+                seconds => format!("{} min", seconds / 60),
+            };
+            found.push(finding.detail(format!("rising for {since}")));
         }
         match e.details {
             None => {

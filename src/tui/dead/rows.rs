@@ -73,7 +73,7 @@ fn group_cells(app: &App, group: &str, letters: &Letters) -> Vec<Cell> {
     let is_partial = !letters.missing.is_empty() || up < all;
     let bound = |n: i64, role: Role| {
         let sign = if is_partial { "≥" } else { "" };
-        Cell::of(format!("{sign}{}", text::grouped(n)), role).by(n as f64)
+        Cell::of(format!("{sign}{}", text::grouped(n)), role).counted(n as f64)
     };
     if letters.brokers.is_empty() && !letters.missing.is_empty() {
         return std::iter::repeat_with(Cell::failed).take(7).collect();

@@ -422,7 +422,14 @@ pub fn work_footer(work: &Work, context: &str) -> String {
             };
             format!(" enter close{undo}   y copy command   ↑↓ scroll")
         }
-        (Stage::Impossible(_) | Stage::Nothing, _) => " enter close   r ask again   y copy command".into(),
+        (Stage::Impossible(_) | Stage::Nothing, _) => {
+            let edit = if work.form.is_some() {
+                "   e edit the form"
+            } else {
+                ""
+            };
+            format!(" enter close{edit}   r ask again   y copy command")
+        }
         (Stage::Rehearsing, _) => " esc cancel".into(),
     }
 }
@@ -478,18 +485,28 @@ pub fn export_lines() -> Vec<Vec<Piece>> {
     FORMS.iter().map(|form| plain(form.ending())).collect()
 }
 
-/// Changes are in flight: leave all the same?
+/// Changes are in flight, or servers end with us: leave all the same?
 pub fn leave(app: &App, buffer: &mut Buffer) {
-    let mut lines: Vec<Vec<Piece>> = vec![plain("These changes are in flight and stop where they are:")];
-    for work in app.works.iter().filter(|w| w.is_running()) {
-        lines.push(vec![
-            ("  ".to_owned(), Role::Plain),
-            (work.deed.line(), Role::Warn),
-        ]);
+    let mut lines: Vec<Vec<Piece>> = Vec::new();
+    if app.settings.serving {
+        lines.push(plain(
+            "The name server and the broker run in this process; they stop with it.",
+        ));
+        lines.push(plain("What they stored stays."));
     }
-    lines.push(plain(
-        "Scaling and resending keep their state: --resume goes on, --undo goes back.",
-    ));
+    let flying: Vec<_> = app.works.iter().filter(|w| w.is_running()).collect();
+    if !flying.is_empty() {
+        lines.push(plain("These changes are in flight and stop where they are:"));
+        for work in flying {
+            lines.push(vec![
+                ("  ".to_owned(), Role::Plain),
+                (work.deed.line(), Role::Warn),
+            ]);
+        }
+        lines.push(plain(
+            "Scaling and resending keep their state: --resume goes on, --undo goes back.",
+        ));
+    }
     lines.push(Vec::new());
     lines.push(plain("q or enter leaves, esc stays."));
     scrolled(app, buffer, "Leave?", lines, 0);

@@ -302,14 +302,17 @@ pub fn chart(app: &App, area: Rect, buffer: &mut Buffer) {
     };
     const LABEL: usize = 8;
     let columns = usize::from(area.width).saturating_sub(LABEL + 3);
+    // The last line says when, where there is room for one.
     let rows = usize::from(area.height);
+    let axis = rows >= 4;
+    let rows = rows - usize::from(axis);
     let lines = bar::chart(series.tail(history::POINTS), columns, rows, Base::Zero);
     let peak = series.peak().unwrap_or(0.0);
     for (i, (line, y)) in lines.iter().zip(area.top()..area.bottom()).enumerate() {
         let label = match i {
             0 => text::count(peak),
             _ if i + 1 == lines.len() => "0".to_owned(),
-            _ if i * 2 == lines.len() => text::count(peak / 2.0),
+            _ if i == lines.len() / 2 => text::count(peak * (lines.len() - i) as f64 / lines.len() as f64),
             _ => String::new(),
         };
         let pieces = [
@@ -318,10 +321,46 @@ pub fn chart(app: &App, area: Rect, buffer: &mut Buffer) {
         ];
         grid::pieces(buffer, area.x + 1, y, area.right(), theme, &pieces);
     }
+    if axis {
+        let line = time_axis(columns, series.len().min(columns), series.span_ms());
+        let pieces = [(format!("{:>LABEL$} └{line}", ""), Role::Label)];
+        grid::pieces(
+            buffer,
+            area.x + 1,
+            area.bottom() - 1,
+            area.right(),
+            theme,
+            &pieces,
+        );
+    }
+}
+
+/// `4m00s ago ─────── now`, from the first of `points` columns to the last.
+fn time_axis(columns: usize, points: usize, span_ms: u64) -> String {
+    let blank = " ".repeat(columns.saturating_sub(points));
+    let ago = format!("{} ago ", text::age(span_ms));
+    let between = points.saturating_sub(text::width(&ago) + 4);
+    if between == 0 {
+        return format!("{:>columns$}", "now");
+    }
+    format!("{blank}{ago}{} now", "─".repeat(between))
 }
 
 /// `lag over 8m 20s`.
 pub fn chart_title(app: &App) -> String {
     let span = app.shown().group_series.get(name(app)).map_or(0, |s| s.span_ms());
     format!("lag over {}", text::age(span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_axis_begins_under_the_first_point_and_ends_under_the_last() {
+        assert_eq!(time_axis(30, 20, 240_000), "          4m00s ago ────── now");
+        assert_eq!(time_axis(20, 20, 240_000), "4m00s ago ────── now");
+        assert_eq!(time_axis(20, 3, 4_000), "                 now");
+        assert_eq!(time_axis(2, 0, 0), "now");
+    }
 }

@@ -98,12 +98,12 @@ pub fn table(app: &App) -> Table {
                 eta(model, name, lag),
                 of(&|brief| {
                     let bound = bound(silent || brief.partial);
-                    Cell::number(format!("{bound}{}", text::count(brief.tps)), brief.tps)
+                    Cell::count(bound, brief.tps)
                 }),
                 match lag {
                     Some(_) => {
                         let bound = bound(group.partial);
-                        Cell::number(format!("{bound}{}", text::count(retry as f64)), retry as f64)
+                        Cell::count(bound, retry as f64)
                     }
                     None => Cell::unknown(),
                 },
@@ -150,7 +150,7 @@ pub fn lag_cell(group: &GroupState, broadcast: bool) -> Cell {
     match group.total_lag() {
         Some(lag) => {
             let bound = if group.partial { "≥" } else { "" };
-            Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64)
+            Cell::count(bound, lag as f64)
         }
         None => Cell::unknown(),
     }
@@ -176,7 +176,7 @@ pub fn slope(model: &Model, group: &str) -> Cell {
         Trend::Falling => ("", Role::Ok),
         Trend::Flat => return Cell::number("0/s", slope),
     };
-    Cell::of(format!("{sign}{}/s", text::count(slope)), role).by(slope)
+    Cell::of(format!("{sign}{}/s", text::count(slope)), role).counted(slope)
 }
 
 /// Time since the group last read a message in the queue that waits longest.

@@ -142,7 +142,7 @@ pub fn preview(app: &App) -> Table {
         };
         let delta = match number("delta") {
             Some(d) if d < 0.0 => Cell::number(format!("◀ {}", text::grouped(-d as i64)), d),
-            Some(d) if d > 0.0 => Cell::of(format!("▶ {}", text::grouped(d as i64)), Role::Warn).by(d),
+            Some(d) if d > 0.0 => Cell::of(format!("▶ {}", text::grouped(d as i64)), Role::Warn).counted(d),
             Some(_) => Cell::number("stays", 0.0),
             None => Cell::text("new"),
         };

@@ -657,9 +657,7 @@ fn top_topic_rows(app: &App) -> Table {
         let spark = series.map_or_else(String::new, |s| {
             bar::sparkline(s.tail(history::POINTS), columns, Base::Zero)
         });
-        let rate = rate.map_or_else(Cell::failed, |rate| {
-            Cell::number(format!("{bound}{}", text::count(rate)), rate)
-        });
+        let rate = rate.map_or_else(Cell::failed, |rate| Cell::count(bound, rate));
         table.rows.push(Row {
             id: name.clone(),
             name: name.clone(),

@@ -185,7 +185,7 @@ pub fn rate(topic: &TopicState) -> Cell {
         Some(rate) => {
             let partial = topic.brokers.iter().any(|on| on.in_tps.fresh().is_none());
             let bound = if partial { "≥" } else { "" };
-            Cell::number(format!("{bound}{}", text::count(rate)), rate)
+            Cell::count(bound, rate)
         }
         None if topic.brokers.iter().all(|on| on.in_tps.is_unasked()) => Cell::unknown(),
         None => Cell::failed(),
@@ -214,10 +214,7 @@ fn brief(app: &App, name: &str) -> [Cell; 2] {
     [
         of(&|brief| {
             let bound = super::groups::bound(silent || brief.partial);
-            Cell::number(
-                format!("{bound}{}", text::count(brief.messages as f64)),
-                brief.messages as f64,
-            )
+            Cell::count(bound, brief.messages as f64)
         }),
         of(&|brief| match brief.last_ms {
             0 if silent || brief.partial => Cell::unknown(),

@@ -685,6 +685,7 @@ fn told(story: Story) -> App {
         may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
         contexts: vec!["staging".into()],
+        serving: false,
         ascii: false,
         zone: jiff::tz::TimeZone::UTC,
     };

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use rmq::client::findings::Subject;
+use rmq::client::lag::GroupKind;
 use rmq::tui::app::{self, Action, App, Event, Overlay, Pane, Screen};
 use rmq::tui::keys;
+use rmq::tui::model::{Told, Update};
+use rmq::tui::want::{Found, GroupBrief, Want};
 
 use super::fixture::{Look, NOW, Story, console, picture, press, text, type_text};
 
@@ -139,7 +143,8 @@ fn letters_typed_into_an_input_are_no_commands() {
     let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
     press(&mut app, "/");
     for key in ["q", "2", "p", "?"] {
-        assert_eq!(press(&mut app, key), []);
+        let done = press(&mut app, key);
+        assert!(done.iter().all(|a| matches!(a, Action::Wants(..))), "{done:?}");
     }
     assert!(matches!(&app.overlay, Some(Overlay::Filter(input)) if input.text() == "q2p?"));
     assert_eq!(press(&mut app, "ctrl-c"), [Action::Quit]);
@@ -201,4 +206,57 @@ fn a_broker_that_left_can_still_be_looked_at_from_its_place() {
     app.model.snapshot.brokers.retain(|b| b.broker != gone);
     assert!(text(&picture(&app)).contains("this broker is gone"));
     check(&app);
+}
+
+#[test]
+fn leaving_asks_when_the_servers_would_end_with_it() {
+    let leaves = |app: &mut App| press(app, "q").contains(&Action::Quit);
+    let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
+    assert!(leaves(&mut app.clone()), "other people's servers stay");
+    app.settings.serving = true;
+    assert!(!leaves(&mut app));
+    assert!(text(&picture(&app)).contains("they stop with it"));
+    press(&mut app, "esc");
+    assert_eq!(app.overlay, None);
+    assert!(!leaves(&mut app) && leaves(&mut app), "a second time means it");
+}
+
+/// What the name servers and brokers tell in the standing poll says nothing about clients.
+#[test]
+fn the_overview_asks_who_is_there_to_bring_a_backlog_down() {
+    let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
+    let offline = |app: &App| {
+        let mut found = app.model.findings.iter();
+        found.any(|f| f.rule == "offline-with-lag" && f.subject == Subject::Group("CID_pay".into()))
+    };
+    let asked = app.wants();
+    let want = Want::GroupBrief("CID_pay".into());
+    assert!(asked.iter().any(|w| w.want == want), "{asked:?}");
+    assert!(!offline(&app));
+    let mut tell = |clients, partial| {
+        let brief = GroupBrief {
+            kind: GroupKind::Offline,
+            takes: "push",
+            clients,
+            versions: 1,
+            inflight: 0,
+            tps: 0.0,
+            partial,
+        };
+        let update = Update {
+            at_ms: app.now_ms + 1,
+            retry_at_ms: None,
+            told: Told::Found(want.clone(), Ok(Found::GroupBrief(brief))),
+        };
+        let now = app.now_ms + 1;
+        app::update(&mut app, now, Event::Updates(vec![update]));
+        offline(&app)
+    };
+    assert!(!tell(2, false));
+    assert!(!tell(0, true), "a broker that did not answer may have some");
+    assert!(tell(0, false));
+    let later = app.now_ms + 120_000;
+    app::update(&mut app, later, Event::Tick);
+    app::update(&mut app, later, Event::Updates(Vec::new()));
+    assert!(!offline(&app), "two minutes old is not now");
 }

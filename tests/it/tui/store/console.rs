@@ -94,6 +94,7 @@ fn console(root: &Path, look: Look) -> App {
         may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
         contexts: Vec::new(),
+        serving: false,
         ascii: look.ascii,
         zone: jiff::tz::TimeZone::UTC,
     };
