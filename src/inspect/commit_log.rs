@@ -166,6 +166,18 @@ impl Log {
         }
     }
 
+    /// The steps from a boundary of records on that begin before `end`; what begins there is not looked at.
+    pub(super) fn walk_until(&self, from: u64, end: u64, check_body: bool) -> impl Iterator<Item = Step> {
+        let mut walk = self.walk(from, check_body);
+        std::iter::from_fn(move || {
+            // Behind the last record that step may read to the end of the file.
+            if walk.position() >= end {
+                return None;
+            }
+            walk.next().filter(|step| step.at() < end)
+        })
+    }
+
     /// The valid record at exactly this offset, or what is wrong there.
     pub fn record_at(&self, at: u64) -> Result<Record, DamageKind> {
         self.record(at, true)
@@ -235,8 +247,7 @@ impl Log {
         if zeros {
             return None;
         }
-        self.walk(file.base, false)
-            .take_while(|step| step.at() < end)
+        self.walk_until(file.base, end, false)
             .find_map(|step| match step {
                 Step::Message { record, .. } => record.view().ok().map(|view| view.store_timestamp()),
                 _ => None,
@@ -268,14 +279,22 @@ impl Log {
     pub fn written_end(&self, from: u64) -> u64 {
         let mut end = from.max(self.newest_base());
         for step in self.walk(end, false) {
-            end = match step {
-                Step::Tail { at, .. } => return at,
-                // Behind the filler of the last file nothing came: the next append writes over it.
-                Step::Filler { at, len } if at.saturating_add(len) >= self.end() => return at,
-                other => other.end(),
-            };
+            if let Some(at) = self.tail_of(&step) {
+                return at;
+            }
+            end = step.end();
         }
         end
+    }
+
+    /// The end of what was written, when this step begins there: at the tail, or at the filler of the last file, which
+    /// the next append writes over.
+    fn tail_of(&self, step: &Step) -> Option<u64> {
+        match step {
+            Step::Tail { at, .. } => Some(*at),
+            Step::Filler { at, len } if at.saturating_add(*len) >= self.end() => Some(*at),
+            _ => None,
+        }
     }
 
     /// Looks for the next valid record or filler behind damage, and for the last byte that is not zero before it.
@@ -469,5 +488,6 @@ impl Iterator for Walk<'_> {
 }
 
 mod around;
+pub use around::LogEnd;
 #[cfg(test)]
 mod tests;

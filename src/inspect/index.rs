@@ -17,7 +17,7 @@ use crate::store::format::index::{HEADER_LEN, Header, ITEM_LEN, Item, SLOT_LEN, 
 
 mod survey;
 
-pub use survey::{HeatCell, HotSlot, SlotWalk, Survey};
+pub use survey::{HeatCell, HotSlot, Keep, Others, SlotWalk, Survey};
 
 /// Most items of one chain that are walked.
 const MOST_ITEMS: usize = 1_000_000;
@@ -37,33 +37,6 @@ pub struct FileWalk {
 pub struct Index {
     files: Vec<FileWalk>,
 }
-
-/// How the chains of a file look.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChainStats {
-    /// Items that were given out.
-    pub items: u64,
-    /// Slots that lead to an item.
-    pub used_slots: u64,
-    /// Slots whose number is behind the count: not written back before a crash.
-    pub slots_behind_count: u64,
-    /// Items of the longest chain.
-    pub longest: u32,
-    /// How many chains have 1, 2, 3, .. items; the last counts all longer ones too.
-    pub lengths: Vec<u64>,
-    /// Items and slots whose link is not the one that the items before call for: number of the item (or of the
-    /// slot's head), what it is, what it should be. The first few.
-    pub broken_links: Vec<(u32, i32, i32)>,
-    /// How many there are.
-    pub broken: u64,
-    /// Items whose physical offset is lower than that of the item before.
-    pub disordered: u64,
-}
-
-/// Lengths told apart in [`ChainStats::lengths`].
-const LENGTHS: usize = 10;
-/// Broken links that are named.
-const NAMED: usize = 16;
 
 impl FileWalk {
     fn open(path: &Path) -> Result<Self, Error> {
@@ -140,9 +113,9 @@ impl FileWalk {
         Some(Item::parse(&bytes))
     }
 
-    /// Goes along a chain from an item on, newest first; at most `most` items. Says why it was left before its end,
-    /// if it was.
-    fn follow(&self, head: i32, most: usize, mut each: impl FnMut(i32, Item)) -> Option<String> {
+    /// Goes along a chain from an item on, newest first; at most `most` items, and until `each` returns false. Says
+    /// why it was left before its end, if it was.
+    fn follow(&self, head: i32, most: usize, mut each: impl FnMut(i32, Item) -> bool) -> Option<String> {
         let shape = self.shape?;
         if head == 0 {
             return None;
@@ -158,7 +131,7 @@ impl FileWalk {
             let Some(item) = self.item(shape, next) else {
                 return Some(format!("there is no item {next}"));
             };
-            each(next, item);
+            let goes_on = each(next, item);
             if item.previous == 0 {
                 return None;
             }
@@ -167,6 +140,9 @@ impl FileWalk {
                     "item {next} leads to {}, which is not older",
                     item.previous
                 ));
+            }
+            if !goes_on {
+                return Some(format!("stopped at item {next}"));
             }
             next = item.previous;
         }
@@ -242,63 +218,6 @@ impl FileWalk {
             }
         }
         Ok(())
-    }
-
-    /// Goes through all slots and items, and compares each link with the one that it must be.
-    pub fn chains(&self) -> Result<ChainStats, Error> {
-        let shape = self.known_shape()?;
-        let mut stats = ChainStats::default();
-        let slots = shape.slots as usize;
-        let mut heads = vec![0i32; slots];
-        let mut counts = vec![0u32; slots];
-        let mut before = i64::MIN;
-        self.items(|n, item| {
-            stats.items += 1;
-            let slot = shape.slot_of(item.hash) as usize;
-            if item.previous != heads[slot] {
-                stats.name_broken(n.unsigned_abs(), item.previous, heads[slot]);
-            }
-            heads[slot] = n;
-            counts[slot] += 1;
-            if item.offset < before {
-                stats.disordered += 1;
-            }
-            before = item.offset;
-            true
-        })?;
-        let failed = |e| io_error("read", &self.path)(e);
-        let mut handle = &self.file;
-        handle.seek(SeekFrom::Start(HEADER_LEN as u64)).map_err(failed)?;
-        let mut reader = BufReader::with_capacity(256 * 1024, handle);
-        for &head in &heads {
-            let mut word = [0; SLOT_LEN];
-            reader.read_exact(&mut word).map_err(failed)?;
-            let found = i32::from_be_bytes(word);
-            if found >= self.header.count {
-                stats.slots_behind_count += 1;
-            } else if found != head {
-                stats.name_broken(head.unsigned_abs(), found, head);
-            }
-            stats.used_slots += u64::from(found != 0);
-        }
-        stats.lengths = vec![0; LENGTHS];
-        for &count in counts.iter().filter(|&&count| count > 0) {
-            stats.longest = stats.longest.max(count);
-            stats.lengths[(count as usize).min(LENGTHS) - 1] += 1;
-        }
-        while stats.lengths.last() == Some(&0) {
-            stats.lengths.pop();
-        }
-        Ok(stats)
-    }
-}
-
-impl ChainStats {
-    fn name_broken(&mut self, n: u32, found: i32, expected: i32) {
-        self.broken += 1;
-        if self.broken_links.len() < NAMED {
-            self.broken_links.push((n, found, expected));
-        }
     }
 }
 
@@ -403,34 +322,25 @@ impl Index {
         log: &Log,
         all: bool,
     ) -> Result<KeyWalk, Error> {
-        let shape = file.known_shape()?;
         let hash = key_hash(topic, key);
-        let slot = shape.slot_of(hash);
-        let head = file.slot(shape, slot).map_err(io_error("read", &file.path))?;
-        let mut walk = KeyWalk {
+        let slot = file.known_shape()?.slot_of(hash);
+        let others = if all { Others::Explained } else { Others::LeftOut };
+        let keep = Keep {
+            most: usize::MAX,
+            others,
+            going: &|| true,
+        };
+        let walk = self.walk_slot(file, slot, Some((topic, key)), log, keep, |item| item)?;
+        Ok(KeyWalk {
             path: file.path.clone(),
             header: file.header,
             hash,
             slot,
-            head,
-            walked: 0,
-            items: Vec::new(),
-            broken: None,
-        };
-        walk.broken = file.follow(head, MOST_ITEMS, |n, item| {
-            walk.walked += 1;
-            if all || item.hash == hash {
-                let (verdict, record) = judge(&item, hash, topic, key, log);
-                walk.items.push(ChainItem {
-                    number: n,
-                    item,
-                    time: item.timestamp(&file.header),
-                    verdict,
-                    record,
-                });
-            }
-        });
-        Ok(walk)
+            head: walk.head,
+            walked: walk.walked,
+            items: walk.items,
+            broken: walk.broken,
+        })
     }
 }
 

@@ -127,6 +127,54 @@ pub struct Recovery {
     pub index_files_dropped: usize,
 }
 
+/// Where the next start of a broker begins to read the log, and where that ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restart {
+    /// Offset that it reads the log from.
+    pub from: u64,
+    /// Why from there.
+    pub why: String,
+    /// The end that it would find; `None` when more than a little must be read to tell.
+    pub end: Option<u64>,
+    /// What it stops at, when that is not the end of what was written.
+    pub stops_at: Option<DamageKind>,
+    /// Bytes behind that end that would be cut off.
+    pub cut: u64,
+}
+
+/// Where the next start would begin and end, without a look into all queues: after a crash none is needed, after a
+/// clean stop all are, and with more than `most` of them it is left open. `going` ends it with false. `written` is the
+/// end of the log.
+pub fn restart(
+    store: &Store,
+    written: u64,
+    most: usize,
+    going: &dyn Fn() -> bool,
+) -> Result<Option<Restart>, Error> {
+    let log = store.log_reading(READ_AHEAD)?;
+    let checkpoint = store.checkpoint()?;
+    let mut reached = None;
+    if store.abort()?.is_none() {
+        let names = if store.is_rocks_db() {
+            Vec::new()
+        } else {
+            store.queues()?
+        };
+        if names.len() > most {
+            return Ok(None);
+        }
+        let mut end = 0;
+        for (name, kind) in names {
+            if !going() {
+                return Ok(None);
+            }
+            end = end.max(store.queue(name, kind)?.bounds(log.start()).physical_end);
+        }
+        reached = Some(end);
+    }
+    Ok(Some(restarted(&log, written, reached, checkpoint.as_ref())))
+}
+
 /// Looks at a store.
 pub fn info(store: &Store) -> Result<Info, Error> {
     let log = store.log_reading(READ_AHEAD)?;
@@ -202,7 +250,7 @@ fn last_time(log: &Log, last: Option<Record>, end: u64) -> Option<i64> {
     let from = last.as_ref().map_or(0, |record| record.at).max(log.newest_base());
     let time = |record: &Record| record.view().ok().map(|view| view.store_timestamp());
     let mut newest = last.as_ref().and_then(time);
-    for step in log.walk(from, false).take_while(|step| step.at() < end) {
+    for step in log.walk_until(from, end, false) {
         if let Step::Message { record, .. } = step {
             newest = time(&record).or(newest);
         }
@@ -246,8 +294,34 @@ fn recovery(
     queues: &[QueueInfo],
     index: &[IndexFile],
 ) -> Recovery {
-    let (from, why) = if clean {
-        let reached = queues.iter().map(|q| q.bounds.physical_end).max().unwrap_or(0);
+    let reached = clean.then(|| queues.iter().map(|q| q.bounds.physical_end).max().unwrap_or(0));
+    let restart = restarted(log, written, reached, checkpoint);
+    Recovery {
+        clean,
+        from: restart.from,
+        why: restart.why,
+        queues_cut: restart.end.map_or(0, |end| {
+            let end = i64::try_from(end).unwrap_or(i64::MAX);
+            queues.iter().filter(|q| q.bounds.physical_end > end).count()
+        }),
+        end: restart.end,
+        stops_at: restart.stops_at,
+        cut: restart.cut,
+        index_files_dropped: if clean {
+            0
+        } else {
+            let flushed = checkpoint.map_or(0, |c| c.index_msg_timestamp);
+            index
+                .iter()
+                .filter(|file| file.header.end_timestamp > flushed)
+                .count()
+        },
+    }
+}
+
+/// `queues_end` is what the queues reach to, after a clean stop.
+fn restarted(log: &Log, written: u64, queues_end: Option<i64>, checkpoint: Option<&Checkpoint>) -> Restart {
+    let (from, why) = if let Some(reached) = queues_end {
         let reached = u64::try_from(reached).unwrap_or(0);
         match log.files().rfind(|file| file.base <= reached) {
             Some(file) => (file.base, format!("the queues reach to {reached}")),
@@ -296,8 +370,7 @@ fn recovery(
     if end.is_none() && reached >= log.end() {
         end = Some(reached);
     }
-    Recovery {
-        clean,
+    Restart {
         from,
         why,
         cut: end.map_or(0, |end| {
@@ -307,20 +380,7 @@ fn recovery(
                 0
             }
         }),
-        queues_cut: end.map_or(0, |end| {
-            let end = i64::try_from(end).unwrap_or(i64::MAX);
-            queues.iter().filter(|q| q.bounds.physical_end > end).count()
-        }),
         end,
         stops_at,
-        index_files_dropped: if clean {
-            0
-        } else {
-            let flushed = checkpoint.map_or(0, |c| c.index_msg_timestamp);
-            index
-                .iter()
-                .filter(|file| file.header.end_timestamp > flushed)
-                .count()
-        },
     }
 }

@@ -30,13 +30,13 @@ pub use crate::store::format::checkpoint::Checkpoint;
 pub use crate::store::format::index::{Header, Shape, key_hash};
 pub use crate::store::format::timer_log::Unit as TimerUnit;
 pub use crate::store::reader::QueueName;
-pub use commit_log::{Gap, Log, Point, Step, Walk};
+pub use commit_log::{Gap, Log, LogEnd, Point, Step, Walk};
 pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, QueueSums, TagsCode};
 pub use find::{Find, FindStep, How, Search};
 pub use index::{
-    ChainItem, ChainStats, FileWalk, HeatCell, HotSlot, Index, KeyWalk, SlotWalk, Survey, Verdict,
+    ChainItem, FileWalk, HeatCell, HotSlot, Index, Keep, KeyWalk, Others, SlotWalk, Survey, Verdict,
 };
-pub use info::{IndexFile, Info, QueueInfo, Recovery, SegmentInfo, info};
+pub use info::{IndexFile, Info, QueueInfo, Recovery, Restart, SegmentInfo, info, restart};
 pub use layout::{Field, Value, layout};
 pub use record::{BODY_LIMIT, Body, Wanted, body, sys_flag_names};
 pub use stats::{Cell as StatsCell, Query as StatsQuery, Sizes, Stats, Sums, size_limit};

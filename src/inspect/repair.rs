@@ -16,7 +16,7 @@ mod plan;
 
 pub use apply::{Done, apply};
 pub use journal::undo;
-pub use plan::{Choice, plan};
+pub use plan::{Choice, Remedy, plan, remedy};
 
 /// Version of the plan's form.
 const VERSION: u32 = 1;

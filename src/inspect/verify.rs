@@ -153,6 +153,28 @@ pub struct Report {
     pub could_resume: bool,
 }
 
+impl Report {
+    /// What a report says at its end, by the names that scripts read.
+    pub fn summary(&self, depth: Depth) -> serde_json::Map<String, serde_json::Value> {
+        [
+            ("depth", depth.name().into()),
+            ("complete", (!self.stopped).into()),
+            ("resumed_at", self.resumed_at.into()),
+            ("records", self.records.into()),
+            ("log_bytes", self.bytes.into()),
+            ("queues", self.queues.into()),
+            ("entries", self.entries.into()),
+            ("index_items", self.items.into()),
+            ("infos", self.infos.into()),
+            ("warnings", self.warnings.into()),
+            ("errors", self.errors.into()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+}
+
 /// What the passes share.
 struct Pass<'a> {
     store: &'a Store,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 use super::deed::Operator;
 use super::model::{Told, Update};
-use super::store::ask::{Asker as StoreAsker, Desk};
+use super::store::ask::{Asker as StoreAsker, Inspector};
 use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
     TopicBrief, TopicDetail, Want, Wanted,
@@ -46,7 +46,7 @@ struct Means {
     updates: mpsc::Sender<Update>,
     ground: Ground,
     turns: Arc<Semaphore>,
-    desk: Arc<Desk>,
+    inspector: Arc<Inspector>,
 }
 
 /// The asking tasks. They end when this is dropped.
@@ -69,7 +69,7 @@ impl Asker {
                 updates,
                 ground,
                 turns: Arc::new(Semaphore::new(AT_ONCE)),
-                desk: Arc::default(),
+                inspector: Arc::default(),
             },
             running: HashMap::new(),
         }
@@ -101,6 +101,7 @@ impl Asker {
 
     /// Asks everything again now; passes over a whole store go on.
     pub(super) fn refresh(&mut self) {
+        self.means.inspector.forget();
         let is_pass = |want: &Want| matches!(want, Want::Store(question) if question.what.is_pass());
         let (passes, again): (Vec<_>, Vec<_>) = self.running.drain().partition(|(want, _)| is_pass(want));
         let kept: Vec<Wanted> = passes
@@ -155,12 +156,12 @@ impl Question {
             let told = AtomicI64::new(0);
             let answer = if let Want::Store(question) = &self.want {
                 // Passes take as long as they take, and no turn of the others.
-                let _turn = if question.what.is_pass() {
+                let turn = if question.what.is_pass() {
                     None
                 } else {
-                    self.means.turns.acquire().await.ok()
+                    Arc::clone(&self.means.turns).acquire_owned().await.ok()
                 };
-                self.look(question.clone()).await
+                self.look(question.clone(), turn).await
             } else if matches!(self.want, Want::Messages(_) | Want::Dead(_)) {
                 // Each of their calls has its own limit, and some follow a topic until nobody looks any more.
                 self.search(&told).await
@@ -186,15 +187,21 @@ impl Question {
         }
     }
 
-    /// Looks into the files of a store, beside the runtime; ends when this is dropped.
-    async fn look(&self, question: super::store::question::Question) -> Result<Found, String> {
+    /// Looks into the files of a store, beside the runtime; ends when this is dropped. The turn is kept until the work
+    /// is over, even when nobody waits for it any more.
+    async fn look(
+        &self,
+        question: super::store::question::Question,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<Found, String> {
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-        let (flag, desk, updates) = (
+        let (flag, inspector, updates) = (
             Arc::clone(&stop.0),
-            Arc::clone(&self.means.desk),
+            Arc::clone(&self.means.inspector),
             self.means.updates.clone(),
         );
         let looked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let want = Want::Store(question.clone());
             let mut tell = |answer| {
                 // What a full channel does not take is told again in a moment.
@@ -204,7 +211,7 @@ impl Question {
                     told: Told::Found(want.clone(), Ok(Found::Store(Box::new(answer)))),
                 });
             };
-            desk.answer(&question, &mut StoreAsker::new(&mut tell, &flag))
+            inspector.answer(&question, &mut StoreAsker::new(&mut tell, &flag))
         });
         let answer = looked.await.map_err(|e| e.to_string())??;
         drop(stop);
@@ -241,7 +248,7 @@ impl Question {
     async fn ask(&self) -> Result<Found, String> {
         let client = &self.means.client;
         match &self.want {
-            Want::Store(question) => self.look(question.clone()).await,
+            Want::Store(question) => self.look(question.clone(), None).await,
             Want::Topic(name) => {
                 let detail = topic(client, &self.masters, name).await?;
                 Ok(Found::Topic(Box::new(detail)))

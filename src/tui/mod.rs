@@ -270,7 +270,7 @@ async fn events(
                     Action::Go(left) => return Ok(left),
                     Action::Mouse(ours) => screen.mouse(ours).context("cannot write to the terminal")?,
                     Action::Save(name, text) => {
-                        let notice = match save(&name, &text, store::root(app).map(|(root, _)| root)) {
+                        let notice = match save(&name, &text, store::verified(app)) {
                             Ok(path) => format!("wrote {path}"),
                             Err(e) => format!("cannot write {name}: {e}"),
                         };

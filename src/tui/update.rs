@@ -91,6 +91,7 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
             app.dirty = true;
         }
     }
+    store::follow(app);
     ask(app, &mut actions);
     if app
         .notice

@@ -125,10 +125,13 @@ fn file_row(file: &FileWalk) -> Vec<Cell> {
     ]
 }
 
+/// Lengths of chains that are told apart; the last line counts all longer ones too.
+const LENGTHS: usize = 10;
+
 /// One file: header, slot use, lengths of its chains.
 fn chains(session: &Session, file: Option<&FileWalk>) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    let stats = file.chains()?;
+    let stats = file.survey(1, &mut |_, _| true)?;
     let mut fields: Vec<(&'static str, Cell)> = FILES
         .iter()
         .map(|column| column.key)
@@ -143,10 +146,10 @@ fn chains(session: &Session, file: Option<&FileWalk>) -> Result<(), Failure> {
         }
     };
     fields.extend([
-        ("slot_use", Cell::Ratio(share(stats.used_slots, slots))),
-        ("mean_chain", Cell::Float(share(stats.items, stats.used_slots))),
-        ("longest_chain", Cell::Int(stats.longest.into())),
-        ("slots_behind_count", int(stats.slots_behind_count)),
+        ("slot_use", Cell::Ratio(share(stats.used, slots))),
+        ("mean_chain", Cell::Float(share(stats.items, stats.used))),
+        ("longest_chain", Cell::Int(stats.longest().into())),
+        ("slots_behind_count", int(stats.behind_count)),
         ("broken_links", int(stats.broken)),
         ("items_out_of_order", int(stats.disordered)),
     ]);
@@ -156,8 +159,12 @@ fn chains(session: &Session, file: Option<&FileWalk>) -> Result<(), Failure> {
     );
     lengths.ordered = true;
     let chains: u64 = stats.lengths.iter().sum();
-    for (n, &found) in stats.lengths.iter().enumerate() {
-        let is_open = n + 1 == stats.lengths.len() && stats.longest as usize > n + 1;
+    let told = stats.lengths.len().min(LENGTHS);
+    for n in 0..told {
+        let is_last = n + 1 == told;
+        let is_open = is_last && stats.longest() as usize > n + 1;
+        let upto = if is_last { stats.lengths.len() } else { n + 1 };
+        let found: u64 = stats.lengths[n..upto].iter().sum();
         let length = if is_open {
             format!("{} and more", n + 1)
         } else {

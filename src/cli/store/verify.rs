@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
 
 use super::rows::{Meter, Rows};
 use super::{Place, count, holder, int, interrupt, is_inside, not_inside, path};
@@ -148,19 +147,7 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
         session
             .note("an earlier run was interrupted; this one began anew, --resume would have gone on with it");
     }
-    let summary = json!({
-        "depth": depth.name(),
-        "complete": !report.stopped,
-        "resumed_at": report.resumed_at,
-        "records": report.records,
-        "log_bytes": report.bytes,
-        "queues": report.queues,
-        "entries": report.entries,
-        "index_items": report.items,
-        "infos": report.infos,
-        "warnings": report.warnings,
-        "errors": report.errors,
-    });
+    let summary = report.summary(depth);
     let note = format!(
         "{} of {}, {} in {}, {}: {}, {}",
         count(report.records, "record"),
@@ -171,8 +158,7 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
         count(report.errors, "error"),
         count(report.warnings, "warning")
     );
-    rows.into_inner()
-        .finish(&summary.as_object().cloned().unwrap_or_default(), &note)?;
+    rows.into_inner().finish(&summary, &note)?;
     if report.stopped {
         let reached = format!("{} of the log were read", count(report.bytes, "byte"));
         let failure = interrupt::failure(&reached);

@@ -14,8 +14,19 @@ const BACK: (u64, u64) = (64 * 1024, 64 * 1024 * 1024);
 const MOST_AHEAD: u64 = 32 * 1024 * 1024;
 /// Steps between two looks at how far a walk is.
 const STRIDE: usize = 4096;
+/// Steps before the end among which the last record is looked for.
+const LAST_STEPS: usize = 16;
 /// Bytes that are searched at once, and below which a search by time walks.
 const BLOCK: u64 = 64 * 1024;
+
+/// Where a log ends, and the record that tells later whether it was cut since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Behind what was written.
+    pub at: u64,
+    /// Offset of the last valid record of the newest file, if there is one.
+    pub last: Option<u64>,
+}
 
 impl Log {
     /// The last `most` steps that begin before `at`, each as `each` makes it. Damage that is longer than some
@@ -41,15 +52,10 @@ impl Log {
                 self.begin_in(from, at)
             };
             if let Some(begin) = begin {
-                let enough = is_last
-                    || self
-                        .walk(begin, false)
-                        .take_while(|s| s.at() < at)
-                        .nth(most - 1)
-                        .is_some();
+                let enough = is_last || self.walk_until(begin, at, false).nth(most - 1).is_some();
                 if enough {
                     let mut last = VecDeque::new();
-                    for step in self.walk(begin, check_body).take_while(|step| step.at() < at) {
+                    for step in self.walk_until(begin, at, check_body) {
                         if last.len() == most {
                             last.pop_front();
                         }
@@ -60,10 +66,7 @@ impl Log {
             } else if is_last {
                 // Nothing but damage that far: the file's begin leads over it.
                 let base = self.file_of(at - 1).map_or(self.start(), |file| file.base);
-                let step = self
-                    .walk(base, check_body)
-                    .take_while(|step| step.at() < at)
-                    .last();
+                let step = self.walk_until(base, at, check_body).last();
                 return step.map(each).into_iter().collect();
             }
             reach = reach.saturating_mul(4);
@@ -95,10 +98,13 @@ impl Log {
     }
 
     /// The end of what was written, found without the queues.
-    pub fn records_end(&self) -> u64 {
+    pub fn records_end(&self) -> LogEnd {
         let base = self.newest_base();
         let Some(file) = self.file_of(base) else {
-            return self.start();
+            return LogEnd {
+                at: self.start(),
+                last: None,
+            };
         };
         let (mut low, mut high) = (0, file.len.div_ceil(BLOCK));
         while low < high {
@@ -112,32 +118,50 @@ impl Log {
         }
         // Zeros inside a record may have ended that too early; the walk from there on finds the true end.
         let near = base.saturating_add(low * BLOCK);
-        let last = self.before(near, 1, false, |step| step.at()).pop();
-        self.grown(last.unwrap_or(base).max(base), near.saturating_sub(BLOCK))
+        let steps = self.before(near, LAST_STEPS, false, |step| {
+            (step.at(), matches!(step, Step::Message { .. }))
+        });
+        // From the last record on, which is remembered; the tail is such a step too.
+        let last = steps.iter().rfind(|(_, is_record)| *is_record).or(steps.last());
+        let from = last.map_or(base, |&(at, _)| at).max(base);
+        self.grown(from, near.saturating_sub(BLOCK), None)
     }
 
-    /// The end of what was written, when it was at `known` a moment ago: what came since is walked over.
-    pub fn end_since(&self, known: u64) -> u64 {
-        self.grown(known, known)
+    /// The end of what was written, when it was at `known` a moment ago: what came since is walked over. `None` when
+    /// the log was cut meanwhile, or that cannot be told.
+    pub fn end_since(&self, known: LogEnd) -> Option<LogEnd> {
+        let last = known.last?;
+        let end = self.record(last, false).ok()?.end();
+        // Damage behind the last record ends with a byte that is not zero.
+        let holds = end == known.at
+            || (end < known.at && self.bytes(known.at - 1, 1).first().is_some_and(|&byte| byte != 0));
+        holds.then(|| self.grown(known.at, known.at, Some(last)))
     }
 
     /// The end from a boundary of records on; zeros at or behind `end` are not looked behind.
-    fn grown(&self, from: u64, end: u64) -> u64 {
-        let mut reached = from;
+    fn grown(&self, from: u64, end: u64, last: Option<u64>) -> LogEnd {
+        let mut found = LogEnd { at: from, last };
         loop {
-            let last = self.ahead(reached, STRIDE, end, |step| match step {
-                Step::Tail { at, .. } => (at, true),
-                // Behind the filler of the last file nothing came: the next append writes over it.
-                Step::Filler { at, len } if at.saturating_add(len) >= self.end() => (at, true),
-                other => (other.end(), false),
+            let steps = self.ahead(found.at, STRIDE, end, |step| {
+                let tail = self.tail_of(&step);
+                let record = match &step {
+                    Step::Message { record, .. } => Some(record.at),
+                    _ => None,
+                };
+                (tail.unwrap_or(step.end()), tail.is_some(), record)
             });
-            let Some(&(at, is_end)) = last.last() else {
-                return reached;
+            let Some(&(at, is_end, _)) = steps.last() else {
+                return found;
             };
-            if is_end || at <= reached {
-                return at;
+            let last = steps.iter().rev().find_map(|&(_, _, record)| record);
+            let is_stuck = at <= found.at;
+            found = LogEnd {
+                at,
+                last: last.or(found.last),
+            };
+            if is_end || is_stuck {
+                return found;
             }
-            reached = at;
         }
     }
 
@@ -161,7 +185,7 @@ impl Log {
                 _ => high = middle,
             }
         }
-        for step in self.walk(low, false).take_while(|step| step.at() < end) {
+        for step in self.walk_until(low, end, false) {
             if let Step::Message { record, .. } = &step
                 && record.view().is_ok_and(|view| view.store_timestamp() >= ms)
             {

@@ -257,9 +257,19 @@ fn looking_back_stops_at_damage_and_names_it() {
 fn the_end_and_a_time_are_found_by_halving() {
     let (dir, log, begins) = long(6000);
     let end = begins.last().unwrap() + record(0, 0).len() as u64;
-    assert_eq!(log.records_end(), end);
-    assert_eq!(log.end_since(begins[17]), end);
-    assert_eq!(log.end_since(end), end);
+    let found = log.records_end();
+    assert_eq!((found.at, found.last), (end, begins.last().copied()));
+    assert_eq!(log.end_since(found), Some(found));
+    let earlier = LogEnd {
+        at: begins[18],
+        last: Some(begins[17]),
+    };
+    assert_eq!(log.end_since(earlier), Some(found));
+    // Where no record begins, or one ends elsewhere, the log was cut meanwhile.
+    for (at, last) in [(end, end), (begins[18], begins[17] + 1)] {
+        let gone = LogEnd { at, last: Some(last) };
+        assert_eq!(log.end_since(gone), None, "{gone:?}");
+    }
     let records: Vec<u64> = log
         .walk(0, false)
         .filter_map(|step| match step {
@@ -277,6 +287,6 @@ fn the_end_and_a_time_are_found_by_halving() {
     // An empty log ends where it begins.
     std::fs::write(dir.path().join("0"), "").unwrap();
     let empty = Log::reading(Vec::new(), false, 4096);
-    assert_eq!((empty.records_end(), empty.first_at(5, 0)), (0, 0));
+    assert_eq!((empty.records_end().at, empty.first_at(5, 0)), (0, 0));
     assert!(empty.before(9, 3, true, |step| step.at()).is_empty());
 }

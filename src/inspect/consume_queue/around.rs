@@ -106,19 +106,22 @@ impl Queue {
         (!entry.is_blank()).then_some(entry.offset)
     }
 
-    /// Up to `most` steps from an entry on, each as `each` makes it; none behind the last entry.
+    /// Up to `most` steps from an entry on, each as `each` makes it, until it makes none; none behind the last entry.
     pub fn page<T>(
         &self,
         from: u64,
         most: usize,
         bounds: &Bounds,
         (log, log_end): (&Log, u64),
-        each: impl FnMut(QueueStep) -> T,
+        each: impl FnMut(QueueStep) -> Option<T>,
     ) -> Vec<T> {
         if from >= bounds.end_index {
             return Vec::new();
         }
-        self.walk(from, Some(log), log_end).take(most).map(each).collect()
+        self.walk(from, Some(log), log_end)
+            .take(most)
+            .map_while(each)
+            .collect()
     }
 
     /// Compares every entry with its record. `each` hears how far it is and ends it with false.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 
-use super::{ChainItem, FileWalk, Index, Verdict, judge, record_of};
+use super::{ChainItem, FileWalk, Index, MOST_ITEMS, Verdict, judge, record_of};
 use crate::inspect::commit_log::Log;
 use crate::inspect::{Error, io_error};
 use crate::store::format::index::{HEADER_LEN, ITEM_LEN, Item, SLOT_LEN, key_hash};
@@ -14,6 +14,8 @@ const SLOTS_AT_ONCE: u32 = 6_000_000;
 const LENGTHS: usize = 1024;
 /// Longest chains that are named.
 const HOTTEST: usize = 20;
+/// Broken links that are named.
+const NAMED: usize = 16;
 /// Items between two looks at whether the caller wants more.
 const STRIDE: i32 = 65_536;
 /// Most items of a chain that are walked to explain it.
@@ -69,10 +71,11 @@ pub struct Survey {
     pub cells: Vec<HeatCell>,
     /// Slots of the longest chains and how many items these have, longest first.
     pub hottest: Vec<(u32, u32)>,
-    /// Links that lead elsewhere than the items before call for.
+    /// Items and slots whose link is not the one that the items before call for: number of the item (or of the slot's
+    /// head), where it leads, where it should. The first few.
+    pub broken_links: Vec<(u32, i32, i32)>,
+    /// How many there are.
     pub broken: u64,
-    /// The first of them: item, where it leads, where it should.
-    pub first_broken: Option<(u32, i32, i32)>,
     /// Slots whose number is behind the count: not written back before a crash, or by a broker just now.
     pub behind_count: u64,
     /// Items whose physical offset is lower than that of the item before.
@@ -102,7 +105,9 @@ impl Survey {
 
     fn name_broken(&mut self, n: u32, found: i32, expected: i32) {
         self.broken += 1;
-        self.first_broken.get_or_insert((n, found, expected));
+        if self.broken_links.len() < NAMED {
+            self.broken_links.push((n, found, expected));
+        }
     }
 
     fn count(&mut self, slot: u32, items: u32, cells: usize) {
@@ -262,6 +267,7 @@ impl FileWalk {
             if hashes.len() < MOST_HASHES || hashes.contains_key(&item.hash) {
                 hashes.entry(item.hash).or_insert((0, item)).0 += 1;
             }
+            true
         });
         // Of hashes that are as frequent the smallest, so that the answer is the same each time.
         let most = hashes
@@ -296,21 +302,46 @@ impl FileWalk {
     }
 }
 
+/// What becomes of items with another hash than the one that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// They are left out.
+    LeftOut,
+    /// They are kept without their record.
+    Bare,
+    /// They are kept with their record.
+    Explained,
+}
+
+/// Which items of a chain are kept, and how long the walk goes on.
+#[derive(Clone, Copy)]
+pub struct Keep<'a> {
+    /// Most items that are kept; all are counted.
+    pub most: usize,
+    /// What becomes of other hashes.
+    pub others: Others,
+    /// Ends the walk with false.
+    pub going: &'a dyn Fn() -> bool,
+}
+
+/// Items between two looks at whether the walk goes on.
+const LOOK: u64 = 64;
+
 impl Index {
-    /// Walks the chain of a slot, and explains its first `most` items: with a topic and key those that have its hash
-    /// come with their record, and all are counted.
+    /// Walks the chain of a slot, up to a million items, and explains those that are kept: with a topic and key those
+    /// that have its hash come with their record, and all are counted.
     pub fn walk_slot<T>(
         &self,
         file: &FileWalk,
         slot: u32,
         wanted: Option<(&str, &str)>,
         log: &Log,
-        most: usize,
+        keep: Keep<'_>,
         mut each: impl FnMut(ChainItem) -> T,
     ) -> Result<SlotWalk<T>, Error> {
         let shape = file.known_shape()?;
         let head = file.slot(shape, slot).map_err(io_error("read", &file.path))?;
-        let hash = wanted.map(|(topic, key)| key_hash(topic, key));
+        let wanted = wanted.map(|(topic, key)| (topic, key, key_hash(topic, key)));
         let mut walk = SlotWalk {
             slot,
             head,
@@ -319,23 +350,27 @@ impl Index {
             items: Vec::new(),
             broken: None,
         };
-        walk.broken = file.follow(head, MOST_EXPLAINED, |number, item| {
+        walk.broken = file.follow(head, MOST_ITEMS, |number, item| {
             walk.walked += 1;
-            let (verdict, record) = match (wanted, hash) {
-                (Some((topic, key)), Some(hash)) if item.hash == hash => judge(&item, hash, topic, key, log),
-                (Some(_), _) => (Verdict::OtherHash, None),
-                (None, _) if walk.items.len() < most => {
+            let is_other = wanted.is_some_and(|(_, _, hash)| hash != item.hash);
+            let is_kept = walk.items.len() < keep.most && !(is_other && keep.others == Others::LeftOut);
+            let (verdict, record) = match wanted {
+                Some(_) if is_other && !(is_kept && keep.others == Others::Explained) => {
+                    (Verdict::OtherHash, None)
+                }
+                Some((topic, key, hash)) => judge(&item, hash, topic, key, log),
+                None if is_kept => {
                     let (record, verdict) = record_of(&item, log);
                     (verdict.unwrap_or(Verdict::Hit), record)
                 }
-                (None, _) => (Verdict::Hit, None),
+                None => (Verdict::Hit, None),
             };
-            if hash == Some(item.hash) {
+            if wanted.is_some() && !is_other {
                 walk.sums.0 += 1;
                 walk.sums.1 += u64::from(verdict == Verdict::Hit);
                 walk.sums.2 += u64::from(verdict == Verdict::Collision);
             }
-            if walk.items.len() < most {
+            if is_kept {
                 walk.items.push(each(ChainItem {
                     number,
                     item,
@@ -344,6 +379,7 @@ impl Index {
                     record,
                 }));
             }
+            !walk.walked.is_multiple_of(LOOK) || (keep.going)()
         });
         Ok(walk)
     }

@@ -22,6 +22,36 @@ pub enum Choice {
     CutAtFirstDamage,
 }
 
+/// What a plan does about a kind of finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// The log is cut.
+    CutLog,
+    /// The queue is made anew out of the log.
+    Queue,
+    /// The index is made anew out of the log.
+    Index,
+    /// The checkpoint is written anew.
+    Checkpoint,
+    /// The plan looks at the file itself: crash marker, tables, lengths of segments.
+    File,
+    /// Nothing.
+    None,
+}
+
+/// What a plan does about the findings of a code that are warnings or errors.
+pub fn remedy(code: &str) -> Remedy {
+    match code {
+        "damaged-record" | "stale-records" => Remedy::CutLog,
+        "queue-file" | "beyond-log" | "no-record" | "entry-differs" | "disorder" | "missing-entry"
+        | "missing-queue" | "other-record" | "hole" => Remedy::Queue,
+        code if code.starts_with("index") || code == "not-indexed" => Remedy::Index,
+        "checkpoint" => Remedy::Checkpoint,
+        "abort" | "table" | "segment-file" => Remedy::File,
+        _ => Remedy::None,
+    }
+}
+
 /// How the store is now.
 pub(super) fn state(info: &Info) -> State {
     State {
@@ -55,24 +85,23 @@ impl Found {
             return;
         }
         self.problems += 1;
-        match finding.code {
-            "damaged-record" | "stale-records" => {
+        match remedy(finding.code) {
+            Remedy::CutLog => {
                 self.damages += 1;
                 let at = finding.offset.unwrap_or(0);
                 self.first_damage = Some(self.first_damage.map_or(at, |first| first.min(at)));
             }
-            "queue-file" | "beyond-log" | "no-record" | "entry-differs" | "disorder" | "missing-entry"
-            | "missing-queue" | "other-record" | "hole" => {
+            Remedy::Queue => {
                 self.queues
                     .entry(finding.subject.clone())
                     .or_insert_with(|| finding.what.clone());
             }
-            code if code.starts_with("index") || code == "not-indexed" => {
+            Remedy::Index => {
                 self.index.get_or_insert_with(|| finding.what.clone());
             }
-            "checkpoint" => self.checkpoint = true,
-            "abort" | "table" | "segment-file" => {}
-            _ => self.others.push(format!("{}: {}", finding.subject, finding.what)),
+            Remedy::Checkpoint => self.checkpoint = true,
+            Remedy::File => {}
+            Remedy::None => self.others.push(format!("{}: {}", finding.subject, finding.what)),
         }
         if self.named.len() < NAMED {
             self.named.push(PlanFinding {

@@ -1,9 +1,10 @@
 //! What the store answers, as plain data: small, without files, and never more than a page or a bounded list.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::inspect::{
-    Checkpoint, Field, Finding, HotSlot, Progress, QueueSums, Recovery, Report, SlotWalk, Survey,
+    Checkpoint, Field, Finding, HotSlot, Progress, QueueSums, Report, Restart, Severity, SlotWalk, Survey,
 };
 
 /// An answer.
@@ -298,6 +299,10 @@ pub struct KeyFound {
     pub chains: Vec<Chain>,
     /// Files and topics that were tried.
     pub tried: (usize, usize),
+    /// Files that were not walked, since nothing tells how many slots they have.
+    pub skipped: Vec<String>,
+    /// Chains that were left before their end.
+    pub cut: u64,
     /// Records that have the key.
     pub hits: u64,
     /// Other topics that have a record with the key, when no topic was given.
@@ -307,6 +312,8 @@ pub struct KeyFound {
 /// The small files, and what they mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
+    /// When they were read, epoch ms.
+    pub read_ms: i64,
     /// The checkpoint.
     pub checkpoint: Option<Checkpoint>,
     /// Text of the crash marker.
@@ -315,18 +322,10 @@ pub struct Checks {
     pub holder: Option<u32>,
     /// Store time of the newest record, epoch ms.
     pub newest_ms: Option<i64>,
-    /// Behind the last record.
-    pub log_end: u64,
-    /// What the next start would do.
-    pub recovery: Recovery,
+    /// Where the next start would begin and end; `None` when that takes a look into too many queues.
+    pub recovery: Option<Restart>,
     /// Tables under `config/`: name, state, state of the backup, entries, version.
     pub tables: Vec<TableRow>,
-    /// Queues.
-    pub queues: usize,
-    /// Index files.
-    pub index_files: usize,
-    /// Names that mean nothing where they are.
-    pub strays: usize,
 }
 
 /// A table under `config/`.
@@ -356,6 +355,8 @@ pub enum Ended {
 /// How far a verification is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verifying {
+    /// The store.
+    pub root: PathBuf,
     /// Every byte, not only headers and ends.
     pub full: bool,
     /// When it began, epoch ms.
@@ -364,8 +365,10 @@ pub struct Verifying {
     pub elapsed_ms: u64,
     /// By pass, in the order they began; with the time a pass has taken, ms.
     pub passes: Vec<(Progress, u64)>,
-    /// What was found; the first thousand.
+    /// What was found: a thousand, errors before others.
     pub findings: Vec<Finding>,
+    /// How much was found in all, by pass, code and severity.
+    pub counts: BTreeMap<(&'static str, &'static str, Severity), u64>,
     /// Findings that are not listed.
     pub more: u64,
     /// Totals, at the end.

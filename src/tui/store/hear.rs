@@ -1,8 +1,14 @@
 //! What answers do to the state. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::answer::Answer;
-use super::question::{Question, What};
-use super::{Heard, Lookup, entry_id, log_id};
+use super::question::{At, Question, What};
+use super::{
+    Heard, Lookup, entry_id, entry_position, hold_entries, hold_log, is_at_end, log_id, log_position,
+};
+use crate::client::admin::topic::kind;
+use crate::client::snapshot::TopicKind;
 use crate::tui::app::App;
 use crate::tui::place::{Pane, Part};
 
@@ -20,13 +26,28 @@ fn put<T>(heard: &mut Heard<T>, value: T) {
 
 /// Takes an answer in.
 pub fn hear(app: &mut App, question: &Question, answer: Result<Answer, String>) {
-    if super::root(app) != Some((question.root.clone(), question.commit_log.clone())) {
+    let state = &app.store;
+    let is_shown = state
+        .about
+        .as_ref()
+        .is_some_and(|(root, commit_log)| (root, commit_log) == (&question.root, &question.commit_log));
+    let is_running = state.running.contains(question);
+    // What a pass that was stopped still tells is no news; run 0 is a survey that was not asked for.
+    let is_wanted = match question.what {
+        What::Survey { run: 0, .. } => is_shown,
+        ref what if what.is_pass() => is_running,
+        _ => is_shown,
+    };
+    if !is_wanted {
         return;
     }
     app.store.version += 1;
     match answer {
-        Err(why) => failed(app, &question.what, why),
-        Ok(answer) => told(app, &question.what, answer),
+        Err(why) => {
+            failed(app, &question.what, why);
+            finish(app, question, true);
+        }
+        Ok(answer) => told(app, question, answer),
     }
 }
 
@@ -78,24 +99,39 @@ fn failed(app: &mut App, what: &What, why: String) {
             }
         }
     }
-    app.store.running.retain(|other| other != what);
 }
 
-fn told(app: &mut App, what: &What, answer: Answer) {
+/// Remembers something by a name; the first by name goes when there are too many.
+fn remember<K: Ord, T>(map: &mut BTreeMap<K, T>, name: K, value: T) {
+    if map.len() >= KEPT && !map.contains_key(&name) {
+        map.pop_first();
+    }
+    map.insert(name, value);
+}
+
+fn told(app: &mut App, question: &Question, answer: Answer) {
     let state = &mut app.store;
-    match (what, answer) {
+    match (&question.what, answer) {
         (What::Glance, Answer::Glance(glance)) => put(&mut state.glance, glance),
         (What::Log { at, topic }, Answer::Log(page)) if *topic == state.topic => {
             let is_goal = state.log.goal == Some(*at);
             let ids: Vec<String> = page.rows.iter().map(log_id).collect();
             let focus = page.rows.iter().position(|row| Some(row.at) == page.focus);
-            let must = is_goal || *at == state.log.at;
+            let follows = *at == At::Newest && !is_goal && is_at_end(&app.store.log.page, log_position(app));
+            if follows && let Some(last) = ids.last() {
+                select(app, Pane::Store(Part::Log), last.clone());
+            }
+            let must = is_goal || follows || *at == app.store.log.at;
             if settle(app, Pane::Store(Part::Log), &ids, focus.filter(|_| is_goal), must) {
                 let log = &mut app.store.log;
                 if is_goal {
                     log.goal = None;
                 }
                 (log.at, log.page, log.error, log.is_known) = (*at, page, None, true);
+                log.refused = None;
+                hold_log(app);
+            } else {
+                app.store.log.refused = Some(*at);
             }
         }
         (What::Record(at), Answer::Record(record)) => {
@@ -109,7 +145,9 @@ fn told(app: &mut App, what: &What, answer: Answer) {
         }
         (What::Topics, Answer::Topics(topics)) => {
             if state.queue.is_none() {
-                let own = topics.iter().find(|topic| !is_built_in(topic));
+                let own = topics
+                    .iter()
+                    .find(|topic| kind(topic, &BTreeSet::new()) == TopicKind::User);
                 state.queue = own.or(topics.first()).map(|topic| (topic.clone(), 0));
             }
             put(&mut state.topics, topics);
@@ -137,7 +175,12 @@ fn told(app: &mut App, what: &What, answer: Answer) {
             let ids: Vec<String> = page.page.rows.iter().map(entry_id).collect();
             let wanted = page.page.focus.map(|index| index.to_string());
             let focus = wanted.and_then(|id| ids.iter().position(|other| *other == id));
-            let must = is_goal || *at == state.entries.at;
+            let follows =
+                *at == At::Newest && !is_goal && is_at_end(&app.store.entries.page.page, entry_position(app));
+            if follows && let Some(last) = ids.last() {
+                select(app, Pane::Store(Part::Entries), last.clone());
+            }
+            let must = is_goal || follows || *at == app.store.entries.at;
             if settle(
                 app,
                 Pane::Store(Part::Entries),
@@ -150,24 +193,22 @@ fn told(app: &mut App, what: &What, answer: Answer) {
                     entries.goal = None;
                 }
                 (entries.at, entries.page, entries.error, entries.is_known) = (*at, page, None, true);
+                entries.refused = None;
+                hold_entries(app);
+            } else {
+                app.store.entries.refused = Some(*at);
             }
         }
         (What::CheckQueue { topic, queue, .. }, Answer::CheckQueue(sums)) => {
             let over = sums.over;
-            if state.sums.len() >= KEPT {
-                state.sums.pop_first();
-            }
-            state.sums.insert((topic.clone(), *queue), sums);
-            finish(app, what, over);
+            remember(&mut state.sums, (topic.clone(), *queue), sums);
+            finish(app, question, over);
         }
         (What::Index, Answer::Index(files)) => put(&mut state.index, files),
         (What::Survey { file, .. }, Answer::Survey(seen)) => {
             let over = seen.survey.is_some();
-            if state.surveys.len() >= KEPT {
-                state.surveys.pop_first();
-            }
-            state.surveys.insert(file.clone(), *seen);
-            finish(app, what, over);
+            remember(&mut state.surveys, file.clone(), *seen);
+            finish(app, question, over);
         }
         (What::Slot { file, slot }, Answer::Slot(chain)) => {
             let wanted = Lookup::Slot {
@@ -197,36 +238,17 @@ fn told(app: &mut App, what: &What, answer: Answer) {
         (What::Checks, Answer::Checks(checks)) => put(&mut state.checks, *checks),
         (What::Verify { .. }, Answer::Verify(seen)) => {
             let over = seen.ended.is_some();
-            // What a pass that was stopped still tells is no news.
-            if state.running.contains(what) {
-                put(&mut state.verify, *seen);
-            }
-            finish(app, what, over);
+            put(&mut state.verify, *seen);
+            finish(app, question, over);
         }
         _ => {}
     }
 }
 
-fn finish(app: &mut App, what: &What, over: bool) {
+fn finish(app: &mut App, question: &Question, over: bool) {
     if over {
-        app.store.running.retain(|other| other != what);
+        app.store.running.retain(|other| other != question);
     }
-}
-
-/// Topics that no user made.
-fn is_built_in(topic: &str) -> bool {
-    crate::client::admin::group::is_system(topic)
-        || topic.starts_with('%')
-        || topic.starts_with("RMQ_SYS_")
-        || topic.starts_with("rmq_sys_")
-        || [
-            "SCHEDULE_TOPIC_XXXX",
-            "TBW102",
-            "SELF_TEST_TOPIC",
-            "BenchmarkTest",
-            "OFFSET_MOVED_EVENT",
-        ]
-        .contains(&topic)
 }
 
 /// Selects a row of a pane by its identity.

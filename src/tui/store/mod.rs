@@ -25,7 +25,7 @@ use answer::{
     Chain, Checks, Glance, IndexRow, KeyFound, LogRow, Page, QueuePage, QueueRow, RecordView, Surveyed,
     TopicQueues, Verifying,
 };
-use question::{At, What};
+use question::{At, Question, What};
 
 use crate::inspect::QueueSums;
 
@@ -69,6 +69,8 @@ pub struct Listed<T> {
     pub page: T,
     /// Why the last page could not be had.
     pub error: Option<String>,
+    /// A place whose page had nothing to do with what is selected.
+    pub refused: Option<At>,
     /// A page has come.
     pub is_known: bool,
 }
@@ -80,6 +82,7 @@ impl<T: Default> Default for Listed<T> {
             at: At::Newest,
             page: T::default(),
             error: None,
+            refused: None,
             is_known: false,
         }
     }
@@ -145,6 +148,8 @@ pub struct State {
     pub commit_log: Option<String>,
     /// Nothing but the store is looked at.
     pub offline: bool,
+    /// The store that everything here is about, and the directories of its log.
+    pub about: Option<(PathBuf, Option<String>)>,
     /// The store at first sight.
     pub glance: Heard<Glance>,
     /// Its topics.
@@ -186,7 +191,7 @@ pub struct State {
     /// Most megabytes that a verification reads in a second.
     pub limit: Option<u64>,
     /// Passes that run.
-    pub running: Vec<What>,
+    pub running: Vec<Question>,
     next_run: u32,
     leaps: Vec<Leap>,
     version: u64,
@@ -202,6 +207,7 @@ impl State {
     /// A state about a directory, or about none yet.
     pub fn new(root: Option<PathBuf>, commit_log: Option<String>) -> Self {
         Self {
+            about: root.clone().map(|root| (root, commit_log.clone())),
             root,
             commit_log,
             offline: false,
@@ -247,16 +253,44 @@ impl State {
 
     /// True while a pass of this kind runs.
     pub fn runs(&self, is_it: impl Fn(&What) -> bool) -> bool {
-        self.running.iter().any(is_it)
+        self.running.iter().any(|question| is_it(&question.what))
     }
 
-    /// Starts a pass, instead of one of the same kind.
+    /// Starts a pass over the store that is shown, instead of one of the same kind.
     fn start(&mut self, make: impl Fn(u32) -> What) {
+        let Some((root, commit_log)) = self.about.clone() else {
+            return;
+        };
         let what = make(self.next_run);
         self.next_run += 1;
         let kind = std::mem::discriminant(&what);
-        self.running.retain(|other| std::mem::discriminant(other) != kind);
-        self.running.push(what);
+        self.running
+            .retain(|other| std::mem::discriminant(&other.what) != kind);
+        self.running.push(Question {
+            root,
+            commit_log,
+            what,
+        });
+    }
+
+    /// Another store: nothing that is known holds for it. A verification goes on.
+    fn turn_to(&mut self, about: (PathBuf, Option<String>)) {
+        let old = std::mem::take(self);
+        *self = Self {
+            root: old.root,
+            commit_log: old.commit_log,
+            offline: old.offline,
+            about: Some(about),
+            verify: old.verify,
+            least_severity: old.least_severity,
+            limit: old.limit,
+            running: old.running,
+            next_run: old.next_run,
+            version: old.version + 1,
+            ..Self::new(None, None)
+        };
+        self.running
+            .retain(|question| matches!(question.what, What::Verify { .. }));
     }
 
     /// Remembers a place that is left.
@@ -309,6 +343,58 @@ pub fn is_here(app: &App) -> bool {
     SCREENS.contains(&app.place.screen)
 }
 
+/// Turns to another store when another one is to be shown.
+pub fn follow(app: &mut App) {
+    if !is_here(app) {
+        return;
+    }
+    let Some(now) = root(app) else { return };
+    if app.store.about.as_ref() != Some(&now) {
+        app.store.turn_to(now);
+        app.panes
+            .retain(|pane, _| !matches!(pane, Pane::Store(part) if *part != Part::Findings));
+    }
+}
+
+/// The directory of the newest verification.
+pub fn verified(app: &App) -> Option<PathBuf> {
+    app.store.verify.value.as_ref().map(|seen| seen.root.clone())
+}
+
+/// The last row is selected, and nothing lies behind it: what comes next is followed.
+fn is_at_end<T>(page: &Page<T>, position: Option<usize>) -> bool {
+    page.is_last && position.is_some_and(|n| n + 1 == page.rows.len())
+}
+
+/// Holds the page of the log where it is once the cursor has left its end: the selected record must not run away.
+fn hold_log(app: &mut App) {
+    let position = log_position(app);
+    let log = &mut app.store.log;
+    if log.at == At::Newest
+        && !is_at_end(&log.page, position)
+        && let Some(row) = position.and_then(|n| log.page.rows.get(n))
+    {
+        log.at = At::Offset(row.at);
+    }
+}
+
+/// Holds the page of the queue where it is once the cursor has left its end.
+fn hold_entries(app: &mut App) {
+    let position = entry_position(app);
+    let entries = &mut app.store.entries;
+    if entries.at == At::Newest
+        && !is_at_end(&entries.page.page, position)
+        && let Some(row) = position.and_then(|n| entries.page.page.rows.get(n))
+    {
+        entries.at = at_entry(row);
+    }
+}
+
+/// The place of an entry.
+fn at_entry(row: &QueueRow) -> At {
+    At::Offset(u64::try_from(row.offset).unwrap_or(0))
+}
+
 /// The directory that is looked at: the one that was named, or that of a broker.
 pub fn root(app: &App) -> Option<(PathBuf, Option<String>)> {
     if let Some(root) = &app.store.root {
@@ -326,6 +412,7 @@ pub fn root(app: &App) -> Option<(PathBuf, Option<String>)> {
     };
     chosen
         .and_then(config)
+        .or_else(|| app.store.about.clone())
         .or_else(|| brokers.iter().find_map(config))
 }
 

@@ -102,6 +102,7 @@ fn step(app: &mut App, by: isize) -> bool {
                 let id = log_id(row);
                 app.store.log.goal = None;
                 hear::select(app, Pane::Store(Part::Log), id);
+                super::hold_log(app);
             }
         }
         Pane::Store(Part::Entries) => {
@@ -110,6 +111,7 @@ fn step(app: &mut App, by: isize) -> bool {
                 let id = entry_id(row);
                 app.store.entries.goal = None;
                 hear::select(app, Pane::Store(Part::Entries), id);
+                super::hold_entries(app);
             }
         }
         Pane::Store(Part::Files) => {
@@ -306,6 +308,9 @@ fn open_finding(app: &mut App) {
     let chosen = app
         .selected(Pane::Store(Part::Findings), &table)
         .and_then(|n| table.rows[n].id.parse::<usize>().ok());
+    if super::verified(app) != app.store.about.clone().map(|(root, _)| root) {
+        return app.say("this was found in another store");
+    }
     let findings = app.store.verify.value.as_ref().map(|seen| &seen.findings);
     let Some(finding) = chosen.and_then(|n| findings?.get(n)).cloned() else {
         return app.say("nothing was found");
@@ -351,7 +356,7 @@ fn back(app: &mut App) -> bool {
         }
         Some(Leap::Queue(topic, queue, offset)) => {
             go(app, Screen::StoreQueues);
-            show_queue(app, topic, queue, At::Offset(offset.unsigned_abs()));
+            show_queue(app, topic, queue, At::Offset(u64::try_from(offset).unwrap_or(0)));
         }
         Some(Leap::Index) => go(app, Screen::StoreIndex),
         Some(Leap::Checks) => go(app, Screen::StoreChecks),
@@ -369,9 +374,10 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
             let record = log_row(app).filter(|_| app.place.screen == Screen::Store);
             let entry = record.and_then(|row| Some((row.topic.clone(), row.queue?)));
             match entry.filter(|(topic, _)| !topic.is_empty()) {
-                Some((topic, (queue, offset))) => {
-                    show_entry(app, topic, queue, At::Offset(offset.unsigned_abs()));
-                }
+                Some((topic, (queue, offset))) => match u64::try_from(offset) {
+                    Ok(offset) => show_entry(app, topic, queue, At::Offset(offset)),
+                    Err(_) => app.say("no queue entry leads here"),
+                },
                 None => go(app, Screen::StoreQueues),
             }
         }
@@ -438,6 +444,9 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
 }
 
 fn verify(app: &mut App, full: bool) {
+    if app.store.about.is_none() {
+        return app.say("no store is shown");
+    }
     let limit = app.store.limit;
     app.store.start(|run| What::Verify { full, limit, run });
     app.store.verify = super::Heard::default();
@@ -471,9 +480,9 @@ fn survey(app: &mut App) {
 fn stop(app: &mut App) {
     let screen = app.place.screen;
     let before = app.store.running.len();
-    app.store.running.retain(|what| {
+    app.store.running.retain(|question| {
         !matches!(
-            (screen, what),
+            (screen, &question.what),
             (Screen::StoreQueues, What::CheckQueue { .. })
                 | (Screen::StoreIndex, What::Survey { .. })
                 | (Screen::StoreChecks, What::Verify { .. })

@@ -3,9 +3,11 @@
 use serde_json::json;
 
 use super::answer::{Compared, Found, Kind};
-use super::view::{digits, moment};
+use super::question::What;
+use super::view::{digits, minute, moment};
 use super::{Lookup, entry_id, index_file, log_id};
-use crate::inspect::Severity;
+use crate::inspect::repair::{Remedy, remedy};
+use crate::inspect::{Report, Severity};
 use crate::tui::app::App;
 use crate::tui::place::{Pane, Part};
 use crate::tui::table::{Cell, Row, Table};
@@ -217,7 +219,7 @@ fn queues(app: &App) -> Table {
             }
             None => (Cell::unknown(), Cell::unknown()),
         };
-        let waiting = line.max - line.min;
+        let waiting = line.max.saturating_sub(line.min);
         let served = match queues.read_queues {
             None => Cell::unknown(),
             Some(read) if i64::from(line.queue) < read => Cell::of("yes", Role::Ok),
@@ -268,7 +270,7 @@ fn positions(app: &App) -> Table {
     for (group, offsets) in &queues.positions {
         let cells = match (offsets.get(queue), line) {
             (Some(&offset), Some(line)) => {
-                let lag = line.max - offset;
+                let lag = line.max.saturating_sub(offset);
                 let role = match lag {
                     0 => Role::Ok,
                     lag if lag < 0 || offset < line.min => Role::Crit,
@@ -279,7 +281,7 @@ fn positions(app: &App) -> Table {
                 } else if offset < line.min {
                     Cell::of("! before the first entry: messages are gone", Role::Warn)
                 } else {
-                    marker(offset - line.min, line.max - line.min)
+                    marker(offset.saturating_sub(line.min), line.max.saturating_sub(line.min))
                 };
                 vec![number(offset), place, number(lag).role(role)]
             }
@@ -330,6 +332,7 @@ fn files(app: &App) -> Table {
         ("FULL", false, 1),
         ("TIME SPAN", false, 3),
         ("PHYS SPAN", false, 4),
+        ("SIZE", true, 5),
     ]);
     for file in app.store.index.value.as_deref().unwrap_or_default() {
         let percent = |part: i64, whole: Option<u64>| {
@@ -350,7 +353,7 @@ fn files(app: &App) -> Table {
             None => Cell::of("? shape unknown", Role::Warn),
         };
         let is_empty = file.items.0 <= 0;
-        let times = |at: i64| moment(app, at).chars().take(11).collect::<String>();
+        let times = |at: i64| minute(app, at);
         table.rows.push(row(
             file.name.clone(),
             file.name.clone(),
@@ -373,10 +376,20 @@ fn files(app: &App) -> Table {
                 } else {
                     Cell::text(span(file.offsets.0, file.offsets.1))
                 },
+                Cell::text(text::bytes(file.len)),
             ],
         ));
     }
     table
+}
+
+/// A store time out of the index, which knows whole seconds.
+fn stored(app: &App, at_ms: i64) -> String {
+    let mut text = moment(app, at_ms);
+    if let Some(point) = text.rfind('.') {
+        text.truncate(point);
+    }
+    text
 }
 
 fn lookup(app: &App) -> Table {
@@ -387,6 +400,7 @@ fn lookup(app: &App) -> Table {
         ("ITEM", true, 0),
         ("HASH", false, 0),
         ("PHYS OFFSET", true, 0),
+        ("STORE TIME", false, 1),
         ("MEANS", false, 0),
     ]);
     let chain = super::view::chain(app);
@@ -413,6 +427,7 @@ fn lookup(app: &App) -> Table {
                 number(item.number.into()),
                 Cell::text(sign),
                 number(item.at),
+                Cell::text(stored(app, item.stored_ms)),
                 means,
             ],
         ));
@@ -465,14 +480,12 @@ pub fn fix(finding: &crate::inspect::Finding) -> &'static str {
     if finding.severity == Severity::Info {
         return "–";
     }
-    match finding.code {
-        "damaged-record" | "stale-records" => "cut the log here",
-        "queue-file" | "beyond-log" | "no-record" | "entry-differs" | "disorder" | "missing-entry"
-        | "missing-queue" | "other-record" | "hole" => "make the queue anew",
-        "not-indexed" => "make the index anew",
-        code if code.starts_with("index") => "make the index anew",
-        "checkpoint" => "write it anew",
-        _ => "–",
+    match remedy(finding.code) {
+        Remedy::CutLog => "cut the log here",
+        Remedy::Queue => "make the queue anew",
+        Remedy::Index => "make the index anew",
+        Remedy::Checkpoint => "write it anew",
+        Remedy::File | Remedy::None => "–",
     }
 }
 
@@ -531,7 +544,6 @@ fn findings(app: &App) -> Table {
 /// Name and text of the report of the newest verification.
 pub fn report(app: &App) -> Option<(String, String)> {
     let seen = app.store.verify.value.as_ref()?;
-    let root = super::root(app)?.0;
     let stamp = super::view::stamp(app, seen.begun_ms);
     let items: Vec<_> = seen
         .findings
@@ -544,21 +556,23 @@ pub fn report(app: &App) -> Option<(String, String)> {
             })
         })
         .collect();
-    let report = seen.report.clone().unwrap_or_default();
+    let mut summary = match &seen.report {
+        Some(report) => report.summary(What::depth(seen.full)),
+        None => Report::default().summary(What::depth(seen.full)),
+    };
+    // A run that is not over has no totals yet, and is not complete.
+    summary.insert(
+        "complete".to_owned(),
+        (seen.ended == Some(super::answer::Ended::Complete)).into(),
+    );
+    summary.insert("elapsed_ms".to_owned(), seen.elapsed_ms.into());
+    summary.insert("findings_left_out".to_owned(), seen.more.into());
     let text = json!({
         "kind": "StoreFindingList",
         "apiVersion": "rmq/v1",
-        "context": { "store": root, "begun_ms": seen.begun_ms },
+        "context": { "store": seen.root, "begun_ms": seen.begun_ms },
         "items": items,
-        "summary": {
-            "depth": if seen.full { "full" } else { "quick" },
-            "complete": seen.ended == Some(super::answer::Ended::Complete),
-            "elapsed_ms": seen.elapsed_ms,
-            "records": report.records, "log_bytes": report.bytes, "queues": report.queues,
-            "entries": report.entries, "index_items": report.items,
-            "infos": report.infos, "warnings": report.warnings, "errors": report.errors,
-            "findings_left_out": seen.more,
-        },
+        "summary": summary,
         "errors": [],
     });
     Some((format!("verify-{stamp}.json"), format!("{text:#}\n")))

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::answer::IndexRow;
+use super::answer::{IndexRow, Page};
 use super::question::{At, Question, What};
-use super::{Lookup, entry_position, index_file, log_position, log_row, root};
+use super::{Lookup, at_entry, entry_position, index_file, is_at_end, log_position, log_row};
 use crate::tui::app::App;
 use crate::tui::place::Screen;
 
@@ -12,7 +12,7 @@ use crate::tui::place::Screen;
 const TAIL: Duration = Duration::from_secs(1);
 /// Pause between two looks at what moves slower.
 const SLOW: Duration = Duration::from_secs(5);
-/// Rows before the end of a page at which the next one is asked for.
+/// Rows before the end of a page at which the next one is asked for; fewer in a page of few, large records.
 const EDGE: usize = 40;
 /// Bytes up to which the chains of an index file are counted without being asked.
 pub const SMALL: u64 = 64 * 1024 * 1024;
@@ -29,11 +29,19 @@ pub fn to_read(file: &IndexRow) -> u64 {
 
 /// Questions, and how often each is asked.
 pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
-    let mut out = Vec::new();
-    let Some((root, commit_log)) = root(app) else {
+    let state = &app.store;
+    // Passes go on while other screens are shown.
+    let mut out: Vec<(Question, Option<Duration>)> = state
+        .running
+        .iter()
+        .map(|question| (question.clone(), None))
+        .collect();
+    if !super::is_here(app) {
+        return out;
+    }
+    let Some((root, commit_log)) = state.about.clone() else {
         return out;
     };
-    let state = &app.store;
     let live = |pause| state.is_live().then_some(pause);
     let mut want = |what: What, every: Option<Duration>| {
         let question = Question {
@@ -45,31 +53,18 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
             out.push((question, every));
         }
     };
-    // Passes go on while other screens are shown.
-    for what in &state.running {
-        want(what.clone(), None);
-    }
-    if !super::is_here(app) {
-        return out;
-    }
     want(What::Glance, live(TAIL));
     match app.place.screen {
         Screen::Store => {
-            let page = &state.log.page;
-            let at = |at| What::Log {
-                at,
-                topic: state.topic.clone(),
+            let log = &state.log;
+            let (at, grows) = match log.goal {
+                Some(goal) => (goal, false),
+                None => next(&log.page, log.at, log.refused, log_position(app), |row| {
+                    At::Offset(row.at)
+                }),
             };
-            match (state.log.goal, log_position(app)) {
-                (Some(goal), _) => want(at(goal), None),
-                (None, Some(n)) if n < EDGE && !page.is_first => {
-                    want(at(At::Offset(page.rows[0].at)), None);
-                }
-                (None, Some(n)) if n + EDGE >= page.rows.len() && !page.is_last => {
-                    want(at(At::Offset(page.rows[page.rows.len() - 1].at)), None);
-                }
-                _ => want(at(state.log.at), live(TAIL).filter(|_| page.is_last)),
-            }
+            let topic = state.topic.clone();
+            want(What::Log { at, topic }, live(TAIL).filter(|_| grows));
             if state.topic.is_some() || app.overlay.is_some() {
                 want(What::Topics, None);
             }
@@ -80,21 +75,24 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
         Screen::StoreQueues => {
             want(What::Topics, None);
             if let Some((topic, queue)) = &state.queue {
-                let page = &state.entries.page.page;
-                let at = |at| What::Queue {
+                let entries = &state.entries;
+                let position = entry_position(app);
+                let (at, grows) = match entries.goal {
+                    Some(goal) => (goal, false),
+                    None => next(
+                        &entries.page.page,
+                        entries.at,
+                        entries.refused,
+                        position,
+                        at_entry,
+                    ),
+                };
+                let what = What::Queue {
                     topic: topic.clone(),
                     queue: *queue,
                     at,
                 };
-                let edge = |row: &super::QueueRow| At::Offset(u64::try_from(row.offset).unwrap_or(0));
-                match (state.entries.goal, entry_position(app)) {
-                    (Some(goal), _) => want(at(goal), None),
-                    (None, Some(n)) if n < EDGE && !page.is_first => want(at(edge(&page.rows[0])), None),
-                    (None, Some(n)) if n + EDGE >= page.rows.len() && !page.is_last => {
-                        want(at(edge(&page.rows[page.rows.len() - 1])), None);
-                    }
-                    _ => want(at(state.entries.at), live(TAIL).filter(|_| page.is_last)),
-                }
+                want(what, live(TAIL).filter(|_| grows));
                 want(What::Topic(topic.clone()), live(SLOW));
             }
         }
@@ -136,4 +134,81 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
         _ => {}
     }
     out
+}
+
+/// Where the page lies that is wanted now, and whether more may come behind it. `at` is where it was asked for, and
+/// `place` that of a row.
+fn next<T>(
+    page: &Page<T>,
+    at: At,
+    refused: Option<At>,
+    position: Option<usize>,
+    place: impl Fn(&T) -> At,
+) -> (At, bool) {
+    let Some(n) = position else {
+        return (at, page.is_last);
+    };
+    let edge = EDGE.min(page.rows.len() / 4).max(1);
+    // A page that was refused is asked for again from the very edge, where it must fit.
+    let turn = |row: Option<&T>, is_edge: bool| {
+        let there = place(row?);
+        (is_edge || refused != Some(there)).then_some(there)
+    };
+    if n < edge
+        && !page.is_first
+        && let Some(there) = turn(page.rows.first(), n == 0)
+    {
+        return (there, false);
+    }
+    if n + edge >= page.rows.len()
+        && !page.is_last
+        && let Some(there) = turn(page.rows.last(), n + 1 == page.rows.len())
+    {
+        return (there, false);
+    }
+    if is_at_end(page, position) {
+        return (At::Newest, true);
+    }
+    (at, page.is_last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(rows: u64) -> Page<u64> {
+        Page {
+            rows: (0..rows).map(|n| 1000 + n).collect(),
+            focus: None,
+            is_first: false,
+            is_last: false,
+        }
+    }
+
+    fn at(page: &Page<u64>, refused: Option<At>, n: usize) -> (At, bool) {
+        next(page, At::Offset(7), refused, Some(n), |row| At::Offset(*row))
+    }
+
+    #[test]
+    fn a_short_page_is_turned_at_its_own_edge() {
+        let long = page(250);
+        assert_eq!(at(&long, None, 39), (At::Offset(1000), false));
+        assert_eq!(at(&long, None, 40), (At::Offset(7), false));
+        assert_eq!(at(&long, None, 210), (At::Offset(1249), false));
+        // Of 60 large records those in the middle stay where they are.
+        let short = page(60);
+        assert_eq!(at(&short, None, 39), (At::Offset(7), false));
+        assert_eq!(at(&short, None, 14), (At::Offset(1000), false));
+        let refused = Some(At::Offset(1000));
+        assert_eq!(at(&short, refused, 14), (At::Offset(7), false));
+        assert_eq!(at(&short, refused, 0), (At::Offset(1000), false));
+    }
+
+    #[test]
+    fn only_the_last_row_follows_the_end() {
+        let mut last = page(250);
+        last.is_last = true;
+        assert_eq!(at(&last, None, 249), (At::Newest, true));
+        assert_eq!(at(&last, None, 248), (At::Offset(7), true));
+    }
 }

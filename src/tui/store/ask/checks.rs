@@ -4,25 +4,37 @@ use std::ops::ControlFlow;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::Asker;
-use crate::inspect::{Error, Finding, Options, Progress, Store, info, verify};
+use crate::inspect::{
+    Error, Finding, Log, LogEnd, Options, Progress, Severity, Store, restart, tables, verify,
+};
 use crate::tui::store::answer::{Answer, Checks, Ended, TableRow, Verifying};
 use crate::tui::store::question::What;
 
 /// Findings that are listed.
 const MOST_FINDINGS: usize = 1000;
 
+/// Queues that are looked into to tell where the next start begins.
+const MOST_QUEUES: usize = 256;
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// The small files, and what they mean.
-pub fn look(store: &Store) -> Result<Checks, Error> {
-    let info = info(store)?;
+pub fn look(store: &Store, log: &Log, end: LogEnd, asker: &Asker<'_>) -> Result<Checks, Error> {
+    let read_ms = now_ms();
+    let newest = end.last.and_then(|at| log.record_at(at).ok());
+    let recovery = restart(store, end.at, MOST_QUEUES, &|| !asker.is_gone())?;
+    asker.goes_on()?;
     Ok(Checks {
-        checkpoint: info.checkpoint,
-        abort: info.abort.map(|text| text.trim().to_owned()),
-        holder: info.holder,
-        newest_ms: info.last_time,
-        log_end: info.log_end,
-        recovery: info.recovery,
-        tables: info
-            .tables
+        read_ms,
+        checkpoint: store.checkpoint()?,
+        abort: store.abort()?.map(|text| text.trim().to_owned()),
+        holder: store.holder(),
+        newest_ms: newest.and_then(|record| Some(record.view().ok()?.store_timestamp())),
+        recovery,
+        tables: tables(store)?
             .iter()
             .map(|table| TableRow {
                 name: table.name.clone(),
@@ -32,9 +44,6 @@ pub fn look(store: &Store) -> Result<Checks, Error> {
                 version: table.version(),
             })
             .collect(),
-        queues: info.queues.len(),
-        index_files: info.index.len(),
-        strays: info.strays.len(),
     })
 }
 
@@ -47,7 +56,19 @@ struct Seen<'a, 'b> {
     state: Verifying,
     begun: Instant,
     pass_begun: Instant,
+    /// Listed findings that an error takes the place of.
+    lesser: usize,
     asker: &'a mut Asker<'b>,
+}
+
+/// The pass that a finding comes from.
+fn pass_of(subject: &str) -> &'static str {
+    match subject {
+        "commit log" => "commit log",
+        "index" => "index",
+        subject if subject.contains('@') => "queues",
+        _ => "",
+    }
 }
 
 impl Seen<'_, '_> {
@@ -57,12 +78,30 @@ impl Seen<'_, '_> {
     }
 
     fn found(&mut self, finding: Finding) -> bool {
-        if self.state.findings.len() < MOST_FINDINGS {
-            self.state.findings.push(finding);
-        } else {
-            self.state.more += 1;
-        }
+        let name = (pass_of(&finding.subject), finding.code, finding.severity);
+        *self.state.counts.entry(name).or_default() += 1;
+        self.keep(finding);
         self.tell()
+    }
+
+    /// Lists a finding. In a full list an error takes the place of the last one that matters least.
+    fn keep(&mut self, finding: Finding) {
+        let is_error = finding.severity == Severity::Error;
+        let found = &mut self.state.findings;
+        if found.len() < MOST_FINDINGS {
+            self.lesser += usize::from(!is_error);
+            found.push(finding);
+            return;
+        }
+        self.state.more += 1;
+        if !is_error || self.lesser == 0 {
+            return;
+        }
+        let least = found.iter_mut().rev().min_by_key(|other| other.severity);
+        if let Some(place) = least.filter(|other| other.severity < Severity::Error) {
+            *place = finding;
+            self.lesser -= 1;
+        }
     }
 
     fn at(&mut self, progress: Progress) -> bool {
@@ -88,15 +127,16 @@ pub fn verify_all(
     limit: Option<u64>,
     asker: &mut Asker<'_>,
 ) -> Result<Verifying, Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seen = std::cell::RefCell::new(Seen {
         state: Verifying {
+            root: store.root().to_owned(),
             full,
-            begun_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            begun_ms: now_ms(),
             ..Verifying::default()
         },
         begun: Instant::now(),
         pass_begun: Instant::now(),
+        lesser: 0,
         asker,
     });
     let options = Options {
@@ -124,4 +164,65 @@ pub fn verify_all(
     });
     seen.state.report = Some(report);
     Ok(seen.state)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn finding(severity: Severity, n: u64) -> Finding {
+        Finding {
+            severity,
+            code: match severity {
+                Severity::Error => "no-record",
+                _ => "blank",
+            },
+            subject: "orders@0".to_owned(),
+            file: None,
+            offset: Some(n),
+            len: None,
+            what: String::new(),
+            meaning: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_full_list_makes_room_for_errors_and_counts_go_on() {
+        let stop = AtomicBool::new(false);
+        let mut tell = |_| {};
+        let mut asker = Asker::new(&mut tell, &stop);
+        let mut seen = Seen {
+            state: Verifying::default(),
+            begun: Instant::now(),
+            pass_begun: Instant::now(),
+            lesser: 0,
+            asker: &mut asker,
+        };
+        seen.found(finding(Severity::Warning, 0));
+        for n in 1..1_500 {
+            seen.found(finding(Severity::Info, n));
+        }
+        for n in 0..1_010 {
+            seen.found(finding(Severity::Error, n));
+        }
+        let state = seen.state;
+        assert_eq!((state.findings.len(), state.more), (1000, 1510));
+        assert!(
+            state
+                .findings
+                .iter()
+                .all(|found| found.severity == Severity::Error)
+        );
+        let counts: Vec<_> = state.counts.into_iter().collect();
+        assert_eq!(
+            counts,
+            [
+                (("queues", "blank", Severity::Info), 1499),
+                (("queues", "blank", Severity::Warning), 1),
+                (("queues", "no-record", Severity::Error), 1010),
+            ]
+        );
+    }
 }

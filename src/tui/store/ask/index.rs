@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Asker;
-use crate::inspect::{ChainItem, Error, FileWalk, Index, Store, Verdict, key_hash};
+use crate::inspect::{ChainItem, Error, FileWalk, Index, Keep, Others, Store, Verdict, key_hash};
 use crate::tui::store::answer::{Answer, Chain, ChainRow, Found, IndexRow, KeyFound, Surveyed};
 
 /// Parts that a survey tells apart; a heat map adds them up to the cells it has room for.
@@ -88,7 +88,7 @@ fn row(item: &ChainItem) -> ChainRow {
 }
 
 /// The chain of a slot.
-pub fn slot(store: &Store, wanted: &str, slot: u32) -> Result<Chain, Error> {
+pub fn slot(store: &Store, wanted: &str, slot: u32, asker: &Asker<'_>) -> Result<Chain, Error> {
     let index = store.index()?;
     let file = file(&index, wanted)?;
     let slots = file.shape().map_or(0, |shape| shape.slots);
@@ -99,9 +99,14 @@ pub fn slot(store: &Store, wanted: &str, slot: u32) -> Result<Chain, Error> {
         });
     }
     let log = store.log()?;
+    let keep = Keep {
+        most: MOST_ITEMS,
+        others: Others::Explained,
+        going: &|| !asker.is_gone(),
+    };
     Ok(Chain {
         file: wanted.to_owned(),
-        walk: index.walk_slot(file, slot, None, &log, MOST_ITEMS, |item| row(&item))?,
+        walk: index.walk_slot(file, slot, None, &log, keep, |item| row(&item))?,
     })
 }
 
@@ -113,11 +118,22 @@ pub fn key(store: &Store, topic: Option<&str>, key: &str, asker: &Asker<'_>) -> 
         Some(topic) => vec![topic.to_owned()],
         None => store.topics()?.into_iter().collect(),
     };
-    let files: Vec<&FileWalk> = index.files().iter().filter(|file| !file.is_empty()).collect();
+    // Without the number of its slots a file cannot be walked.
+    let (files, skipped): (Vec<&FileWalk>, Vec<&FileWalk>) = index
+        .files()
+        .iter()
+        .filter(|file| !file.is_empty())
+        .partition(|file| file.shape().is_some());
+    let keep = Keep {
+        most: MOST_ITEMS,
+        others: Others::Bare,
+        going: &|| !asker.is_gone(),
+    };
     let mut found = KeyFound {
         text: topic.map_or_else(|| key.to_owned(), |topic| format!("{topic}#{key}")),
         hash: topic.map(|topic| key_hash(topic, key)),
         tried: (files.len(), topics.len()),
+        skipped: skipped.iter().map(|file| name(file.path())).collect(),
         ..KeyFound::default()
     };
     for of in &topics {
@@ -125,13 +141,12 @@ pub fn key(store: &Store, topic: Option<&str>, key: &str, asker: &Asker<'_>) -> 
         let mut chains = Vec::new();
         let mut hits = 0;
         for file in files.iter().rev() {
-            if asker.is_gone() {
-                return Ok(found);
-            }
+            asker.goes_on()?;
             let Some(shape) = file.shape() else { continue };
             let slot = shape.slot_of(hash);
-            let walk = index.walk_slot(file, slot, Some((of, key)), &log, MOST_ITEMS, |item| row(&item))?;
+            let walk = index.walk_slot(file, slot, Some((of, key)), &log, keep, |item| row(&item))?;
             hits += walk.sums.1;
+            found.cut += u64::from(walk.broken.is_some());
             if chains.len() < MOST_CHAINS && (walk.sums.0 > 0 || topic.is_some()) {
                 chains.push(Chain {
                     file: name(file.path()),

@@ -1,5 +1,6 @@
 //! Pages of the commit log, and single records.
 
+use super::Asker;
 use crate::inspect::{Body, DamageKind, Error, Field, Gap, Log, Record, Step, Store, Value, body, layout};
 use crate::protocol::message::{Fault, MAGIC_V2, MessageView};
 use crate::protocol::properties::names;
@@ -31,11 +32,13 @@ fn place(log: &Log, end: u64, at: At) -> u64 {
 }
 
 /// Rows around a place.
-pub fn page(log: &Log, end: u64, at: At) -> Page<LogRow> {
+pub fn page(log: &Log, end: u64, at: At, asker: &Asker<'_>) -> Result<Page<LogRow>, Error> {
     let from = place(log, end, at);
+    asker.goes_on()?;
     let mut rows = log.before(from, AROUND.0, true, |step| row(&step));
     let is_first = rows.first().is_none_or(|row| row.at <= log.start());
     let last_before = rows.last().map(|row| row.at);
+    asker.goes_on()?;
     rows.extend(log.ahead(from, AROUND.1, end, |step| row(&step)));
     if from >= end && !matches!(rows.last(), Some(last) if last.kind == Kind::Tail) {
         // The last file is full: what comes next needs another one.
@@ -49,32 +52,39 @@ pub fn page(log: &Log, end: u64, at: At) -> Page<LogRow> {
     let is_last = rows
         .last()
         .is_none_or(|row| row.kind == Kind::Tail || row.at.saturating_add(row.size) >= log.end());
-    Page {
+    Ok(Page {
         rows,
         focus,
         is_first,
         is_last,
-    }
+    })
 }
 
 /// Rows of one topic around a place, as its queues have them.
-pub fn page_of(store: &Store, log: &Log, end: u64, at: At, topic: &str) -> Result<Page<LogRow>, Error> {
+pub fn page_of(
+    store: &Store,
+    (log, end): (&Log, u64),
+    at: At,
+    topic: &str,
+    asker: &Asker<'_>,
+) -> Result<Page<LogRow>, Error> {
     let from = match at {
         At::Offset(at) => at,
         other => place(log, end, other),
     };
+    asker.goes_on()?;
     let found = store.records_of(topic, from, AROUND.0, AROUND.1)?;
-    let rows: Vec<LogRow> = found
-        .offsets
-        .iter()
-        .map(|&at| match log.record_at(at) {
+    let mut rows: Vec<LogRow> = Vec::with_capacity(found.offsets.len());
+    for &at in &found.offsets {
+        asker.goes_on()?;
+        rows.push(match log.record_at(at) {
             Ok(record) => record_row(&record, false),
             Err(kind) => LogRow {
                 note: format!("a queue entry leads here: {kind}"),
                 ..bare(at, 0, Kind::Damage(damage(&kind)))
             },
-        })
-        .collect();
+        });
+    }
     let focus = rows
         .iter()
         .find(|row| row.at >= from)

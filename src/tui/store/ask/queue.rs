@@ -19,7 +19,14 @@ fn open(store: &Store, topic: &str, queue: i32) -> Result<Option<Queue>, Error> 
 }
 
 /// Entries around a place.
-pub fn page(store: &Store, log: (&Log, u64), topic: &str, queue: i32, at: At) -> Result<QueuePage, Error> {
+pub fn page(
+    store: &Store,
+    log: (&Log, u64),
+    topic: &str,
+    queue: i32,
+    at: At,
+    asker: &Asker<'_>,
+) -> Result<QueuePage, Error> {
     let Some(queue) = open(store, topic, queue)? else {
         return Ok(QueuePage::default());
     };
@@ -33,7 +40,10 @@ pub fn page(store: &Store, log: (&Log, u64), topic: &str, queue: i32, at: At) ->
     .clamp(bounds.first_index, bounds.end_index);
     let from = here.saturating_sub(AROUND.0).max(bounds.first_index);
     let most = usize::try_from(here - from).unwrap_or(0) + AROUND.1;
-    let rows = queue.page(from, most, &bounds, log, |step| row(&queue, step));
+    let rows = queue.page(from, most, &bounds, log, |step| {
+        (!asker.is_gone()).then(|| row(&queue, step))
+    });
+    asker.goes_on()?;
     let last = bounds.end_index.checked_sub(1);
     Ok(QueuePage {
         page: Page {
@@ -117,10 +127,11 @@ fn row(queue: &Queue, step: QueueStep) -> QueueRow {
 }
 
 /// The queues of a topic, and who has read how far.
-pub fn topic(store: &Store, topic: &str) -> Result<TopicQueues, Error> {
+pub fn topic(store: &Store, topic: &str, asker: &Asker<'_>) -> Result<TopicQueues, Error> {
     let mut found = TopicQueues::default();
     let log_start = store.log()?.start();
     for (name, kind) in store.queues_of(topic, None)? {
+        asker.goes_on()?;
         let queue = store.queue(name, kind)?;
         let bounds = queue.bounds(log_start);
         let first = queue.first_record(&bounds);

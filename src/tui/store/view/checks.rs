@@ -3,8 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{digits, label, lines, moment, plain, stamp};
-use crate::inspect::Severity;
+use super::{clock, digits, label, lines, moment, plain, second, stamp};
 use crate::tui::app::App;
 use crate::tui::place::{Pane, Part};
 use crate::tui::store::answer::{Checks, Ended, Verifying};
@@ -27,7 +26,13 @@ const PASSES: [(&str, &str); 3] = [
 /// The titles.
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     match pane {
-        Pane::Store(Part::Checkpoint) => vec![plain("checkpoint (4096 B)")],
+        Pane::Store(Part::Checkpoint) => {
+            let read = app.store.checks.value.as_ref();
+            let read = read.map_or_else(String::new, |checks| {
+                format!("  as of {} (r)", second(app, checks.read_ms))
+            });
+            vec![plain(format!("checkpoint (4096 B){read}"))]
+        }
         Pane::Store(Part::Verify) => {
             let mut title = vec![plain("verify  v quick  V full")];
             if let Some(seen) = &app.store.verify.value {
@@ -42,6 +47,14 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                     format!("  {depth} {} {:02}:{:02}", word.0, seconds / 60, seconds % 60),
                     word.1,
                 ));
+                if app
+                    .store
+                    .about
+                    .as_ref()
+                    .is_none_or(|(root, _)| *root != seen.root)
+                {
+                    title.push((format!("  of {}", seen.root.display()), Role::Warn));
+                }
             }
             title
         }
@@ -112,13 +125,8 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
                     } else {
                         Role::Plain
                     };
-                    let when = moment(app, at);
                     // The day is in the list of records.
-                    let when = if roomy {
-                        when.as_str()
-                    } else {
-                        when.get(6..).unwrap_or(&when)
-                    };
+                    let when = if roomy { moment(app, at) } else { clock(app, at) };
                     row(name, format!("{when}{behind}"), role)
                 }
             };
@@ -137,29 +145,49 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
             ));
         }
     }
+    // A broker writes its process id into it.
+    let by = match checks.abort.as_deref() {
+        Some(text) if !text.is_empty() => format!("  pid {}", text::clean(text)),
+        _ => String::new(),
+    };
     out.push(match (&checks.abort, checks.holder) {
-        (Some(_), Some(_)) => row("abort file", "present: a broker runs", Role::Plain),
-        (Some(_), None) => row("abort file", "! present: not a clean stop", Role::Warn),
+        (Some(_), Some(_)) => row("abort file", format!("present: a broker runs{by}"), Role::Plain),
+        (Some(_), None) => row(
+            "abort file",
+            format!("! present: not a clean stop{by}"),
+            Role::Warn,
+        ),
         (None, _) => row("abort file", "✓ none: a clean stop", Role::Ok),
     });
-    let recovery = &checks.recovery;
-    out.push(row(
-        "recover starts at",
-        format!("{:020}", recovery.from),
-        Role::Plain,
-    ));
-    let end = match (recovery.end, &recovery.stops_at) {
-        (Some(end), Some(kind)) => (
-            format!("✗ {} ({kind}), {} cut", digits(end), text::bytes(recovery.cut)),
-            Role::Crit,
-        ),
-        (Some(end), None) => (digits(end), Role::Plain),
-        (None, _) => (
-            "? not looked at: more than 64 MiB to read".to_owned(),
+    match &checks.recovery {
+        None => out.push(row(
+            "recover starts at",
+            "? where the queues end: rmq store info tells",
             Role::Plain,
-        ),
-    };
-    out.push(row("recover ends at", end.0, end.1));
+        )),
+        Some(recovery) => {
+            out.push(row(
+                "recover starts at",
+                match roomy {
+                    true => format!("{:020}  {}", recovery.from, recovery.why),
+                    false => format!("{:020}", recovery.from),
+                },
+                Role::Plain,
+            ));
+            let end = match (recovery.end, &recovery.stops_at) {
+                (Some(end), Some(kind)) => (
+                    format!("✗ {} ({kind}), {} cut", digits(end), text::bytes(recovery.cut)),
+                    Role::Crit,
+                ),
+                (Some(end), None) => (digits(end), Role::Plain),
+                (None, _) => (
+                    "? not looked at: more than 64 MiB to read".to_owned(),
+                    Role::Plain,
+                ),
+            };
+            out.push(row("recover ends at", end.0, end.1));
+        }
+    }
     let bad: Vec<String> = checks
         .tables
         .iter()
@@ -300,25 +328,10 @@ fn progress(seen: &Verifying, roomy: bool) -> Vec<Vec<Piece>> {
 
 /// What was found in a pass, by its kind.
 fn counts(seen: &Verifying, pass: &str) -> Vec<Piece> {
-    let mut by_code: Vec<(&str, Severity, u64)> = Vec::new();
-    for finding in &seen.findings {
-        let of = match finding.subject.as_str() {
-            "commit log" => "commit log",
-            "index" => "index",
-            subject if subject.contains('@') => "queues",
-            _ => "",
-        };
-        if of != pass {
-            continue;
-        }
-        match by_code.iter_mut().find(|(code, ..)| *code == finding.code) {
-            Some((_, _, count)) => *count += 1,
-            None => by_code.push((finding.code, finding.severity, 1)),
-        }
-    }
     let mut line = Vec::new();
-    for (code, severity, count) in by_code {
-        let role = crate::tui::store::rows::severity(severity).1;
+    let of_pass = seen.counts.iter().filter(|((of, ..), _)| *of == pass);
+    for ((_, code, severity), count) in of_pass {
+        let role = crate::tui::store::rows::severity(*severity).1;
         line.push((format!("  {} {count}", code.replace('-', " ")), role));
     }
     line

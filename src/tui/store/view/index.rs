@@ -7,7 +7,7 @@ use super::{digits, label, lines, plain, table};
 use crate::inspect::{HeatCell, Survey};
 use crate::tui::app::App;
 use crate::tui::place::{Pane, Part};
-use crate::tui::store::answer::{Chain, Surveyed};
+use crate::tui::store::answer::{Chain, KeyFound, Surveyed};
 use crate::tui::store::question::What;
 use crate::tui::store::wants::{SMALL, to_read};
 use crate::tui::store::{Lookup, index_file, rows};
@@ -67,15 +67,19 @@ pub fn heat_shape(app: &App) -> (usize, usize) {
     })
 }
 
-/// How many cells the heat map has now: no more than slots.
+/// How many cells the heat map has now: no more than slots, or parts of the survey.
 pub fn heat_count(app: &App) -> usize {
     let (columns, rows) = heat_shape(app);
     counted(app, columns * rows)
 }
 
 fn counted(app: &App, cells: usize) -> usize {
-    let slots = survey(app).map_or(1, |survey| survey.slots);
-    usize::try_from(slots).unwrap_or(cells).clamp(1, cells.max(1))
+    let Some(survey) = survey(app) else { return 1 };
+    // A survey of so many slots tells apart no more parts than it has.
+    let parts = usize::try_from(survey.slots)
+        .unwrap_or(cells)
+        .min(survey.cells.len());
+    parts.clamp(1, cells.max(1))
 }
 
 /// The cell under the cursor, of so many.
@@ -175,9 +179,41 @@ pub fn note(app: &App) -> Vec<Piece> {
         } else {
             ""
         };
+        let first = survey
+            .broken_links
+            .first()
+            .map_or_else(String::new, |&(item, found, expected)| {
+                format!(
+                    "; first: item {} leads to {}, not {}",
+                    digits(item),
+                    digits(found),
+                    digits(expected)
+                )
+            });
         return vec![(
-            format!("✗ {} broken links{live} ", digits(survey.broken)),
+            format!("✗ {} broken links{first}{live} ", digits(survey.broken)),
             Role::Crit,
+        )];
+    }
+    if survey.stopped {
+        return vec![("! stopped: not all links were looked at ".to_owned(), Role::Warn)];
+    }
+    if survey.behind_count > 0 {
+        return vec![(
+            format!(
+                "! {} slots lead behind the count of the header ",
+                digits(survey.behind_count)
+            ),
+            Role::Warn,
+        )];
+    }
+    if survey.disordered > 0 {
+        return vec![(
+            format!(
+                "! {} items lead before the record of the item before ",
+                digits(survey.disordered)
+            ),
+            Role::Warn,
         )];
     }
     match seen.hot.first() {
@@ -329,6 +365,14 @@ fn about(app: &App) -> (Vec<Vec<Piece>>, Vec<Piece>) {
                 if let Some(chain) = chain {
                     head.push(hashed(found.hash, chain));
                     head.push(links(chain));
+                    if chain.walk.broken.is_some() {
+                        head.push(ended(chain));
+                    }
+                } else if index_file(app).is_some_and(|file| found.skipped.contains(&file.name)) {
+                    head.push(vec![(
+                        "! not walked: nothing tells how many slots it has".to_owned(),
+                        Role::Warn,
+                    )]);
                 } else {
                     head.push(vec![plain("no chain of this file has the hash")]);
                 }
@@ -344,12 +388,17 @@ fn about(app: &App) -> (Vec<Vec<Piece>>, Vec<Piece>) {
                     }
                     None => vec![label("result ")],
                 };
-                end.push(match found.hits {
-                    0 => (
+                end.push(match (found.hits, left_out(found)) {
+                    (0, None) => (
                         format!("  ✗ in none of {files} files, {topics} topics"),
                         Role::Warn,
                     ),
-                    hits => (format!("  ✓ {hits} in all"), Role::Ok),
+                    (0, Some(why)) => (
+                        format!("  ? not found in what could be walked: {why}"),
+                        Role::Crit,
+                    ),
+                    (hits, None) => (format!("  ✓ {hits} in all"), Role::Ok),
+                    (hits, Some(why)) => (format!("  ! {hits} in what could be walked: {why}"), Role::Warn),
                 });
                 if !found.also.is_empty() {
                     end.push(plain(format!("  also {}", found.also.join(" "))));
@@ -358,6 +407,23 @@ fn about(app: &App) -> (Vec<Vec<Piece>>, Vec<Piece>) {
             }
         },
     }
+}
+
+/// What a lookup could not walk.
+fn left_out(found: &KeyFound) -> Option<String> {
+    let part = |n: u64, what: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        n => Some(format!("{} {what}s", digits(n))),
+    };
+    let parts: Vec<String> = [
+        part(found.cut, "cut chain"),
+        part(found.skipped.len() as u64, "unread file"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn hashed(hash: Option<i32>, chain: &Chain) -> Vec<Piece> {

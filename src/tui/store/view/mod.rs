@@ -21,19 +21,7 @@ use crate::tui::view::{grid, layout, text};
 
 /// A number with separators: `31,356,766,276`.
 pub fn digits(n: impl Into<i128>) -> String {
-    let n: i128 = n.into();
-    let bare = n.unsigned_abs().to_string();
-    let mut out = String::with_capacity(bare.len() + bare.len() / 3 + 1);
-    if n < 0 {
-        out.push('-');
-    }
-    for (i, c) in bare.chars().enumerate() {
-        if i > 0 && (bare.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
+    text::grouped(i64::try_from(n.into()).unwrap_or(i64::MAX))
 }
 
 fn zoned(app: &App, at_ms: i64, format: &str) -> String {
@@ -48,6 +36,21 @@ fn zoned(app: &App, at_ms: i64, format: &str) -> String {
 /// `11-29 12:04:30.111`
 pub fn moment(app: &App, at_ms: i64) -> String {
     zoned(app, at_ms, "%m-%d %H:%M:%S%.3f")
+}
+
+/// `11-29 12:04`
+pub fn minute(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%m-%d %H:%M")
+}
+
+/// `12:04:30`
+pub fn second(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%H:%M:%S")
+}
+
+/// `12:04:30.111`
+pub fn clock(app: &App, at_ms: i64) -> String {
+    zoned(app, at_ms, "%H:%M:%S%.3f")
 }
 
 /// `2026-11-29`
@@ -207,6 +210,17 @@ fn holder(app: &App) -> Piece {
     }
 }
 
+/// Where the queues are, when they are not in files.
+fn rocks_db(app: &App) -> Option<Piece> {
+    let glance = app.store.glance.value.as_ref()?;
+    glance.rocks_db.then(|| {
+        (
+            "  queues lie in RocksDB, which is not read".to_owned(),
+            Role::Warn,
+        )
+    })
+}
+
 /// The title of a pane.
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     let state = &app.store;
@@ -229,6 +243,7 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 title.push((format!("only {topic}  "), Role::Warn));
             }
             title.push(holder(app));
+            title.extend(rocks_db(app));
             if let Some(glance) = &state.glance.value {
                 let (start, end) = (digits(glance.start), digits(glance.end));
                 title.push(plain(format!("  {start} to {end}")));
@@ -238,7 +253,9 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Store(Part::Hex) | Pane::Store(Part::Tree) => record::title(app, pane),
         Pane::Store(Part::Entries) => {
             let Some((topic, queue)) = &state.queue else {
-                return vec![plain("ConsumeQueue")];
+                let mut title = vec![plain("ConsumeQueue")];
+                title.extend(rocks_db(app));
+                return title;
             };
             let page = &state.entries.page;
             let mut title = vec![plain(format!("ConsumeQueue  {topic} / {queue}"))];
@@ -253,6 +270,7 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                     digits(page.offsets.1)
                 )));
             }
+            title.extend(rocks_db(app));
             title
         }
         Pane::Store(Part::QueueList) => {
@@ -266,9 +284,14 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 .queue
                 .as_ref()
                 .map_or_else(String::new, |(_, queue)| format!(" in queue {queue}"));
-            vec![plain(format!(
+            let mut title = vec![plain(format!(
                 "Committed offsets{queue}  (config/consumerOffset.json)"
-            ))]
+            ))];
+            let more = state.queues.value.as_ref().map_or(0, |queues| queues.more_groups);
+            if more > 0 {
+                title.push((format!("  {more} more groups not listed"), Role::Warn));
+            }
+            title
         }
         Pane::Store(Part::Files) => {
             let shape = index_file(app).map(|file| (file.slots.1, file.items.1));
@@ -383,22 +406,28 @@ fn queue_check(app: &App) -> Piece {
             digits(sums.end)
         )),
         None if runs => plain("checking  x stops "),
-        Some(sums) if sums.wrong() == 0 && !sums.stopped => (
+        Some(sums) if sums.wrong() == 0 && sums.over && !sums.stopped => (
             format!("✓ all {} entries lead to their record ", digits(sums.entries)),
             Role::Ok,
         ),
         Some(sums) => {
+            // What an abandoned pass told last is not all there is.
+            let stopped = if sums.over && !sums.stopped {
+                String::new()
+            } else {
+                format!("stopped at {} of {}: ", digits(sums.reached), digits(sums.end))
+            };
             let first = sums.first.as_ref().map_or_else(String::new, |(at, what)| {
                 format!("; first at {}: {what}", digits(*at))
             });
             let (role, sign) = if sums.wrong() > 0 {
                 (Role::Crit, "✗")
             } else {
-                (Role::Warn, "stopped:")
+                (Role::Warn, "!")
             };
             (
                 format!(
-                    "{sign} {} of {} entries wrong{first} ",
+                    "{sign} {stopped}{} of {} entries wrong{first} ",
                     sums.wrong(),
                     digits(sums.entries)
                 ),

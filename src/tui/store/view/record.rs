@@ -6,7 +6,7 @@ use std::ops::Range;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{digits, label, lines, moment, plain};
+use super::{clock, digits, label, lines, moment, plain};
 use crate::inspect::Value;
 use crate::protocol::message::{MAGIC_V1, MAGIC_V2};
 use crate::tui::app::App;
@@ -187,7 +187,7 @@ fn value(app: &App, record: &RecordView, name: &str, value: &Value, room: usize)
             both if both.len() <= room => both,
             _ if room >= 18 => moment(app, *ms),
             // The day is in the list.
-            _ => moment(app, *ms).split_off(6),
+            _ => clock(app, *ms),
         },
         Value::Bytes => {
             let line = record.body.lines().next().unwrap_or_default();

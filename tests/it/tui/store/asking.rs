@@ -4,36 +4,36 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rmq::tui::store::answer::{Answer, Compared, Found, Kind, LogRow, Page};
-use rmq::tui::store::ask::{Asker, Desk};
+use rmq::tui::store::ask::{Asker, Inspector};
 use rmq::tui::store::question::{At, Question, What};
 
 use crate::inspect::hashes;
 use crate::inspect_cli::Golden;
 
-pub fn ask(desk: &Desk, root: &Path, what: What) -> Result<Answer, String> {
+pub fn ask(inspector: &Inspector, root: &Path, what: What) -> Result<Answer, String> {
     let question = Question {
         root: root.to_owned(),
         commit_log: None,
         what,
     };
     let stop = AtomicBool::new(false);
-    desk.answer(&question, &mut Asker::new(&mut |_| {}, &stop))
+    inspector.answer(&question, &mut Asker::new(&mut |_| {}, &stop))
 }
 
-fn log(desk: &Desk, root: &Path, at: At, topic: Option<&str>) -> Page<LogRow> {
+fn log(inspector: &Inspector, root: &Path, at: At, topic: Option<&str>) -> Page<LogRow> {
     let topic = topic.map(str::to_owned);
-    match ask(desk, root, What::Log { at, topic }) {
+    match ask(inspector, root, What::Log { at, topic }) {
         Ok(Answer::Log(page)) => page,
         other => panic!("{other:?}"),
     }
 }
 
 /// Every row of the log, page by page from one end to the other, each page asked around the edge of the one before.
-fn walk(desk: &Desk, root: &Path, down: bool, topic: Option<&str>) -> Vec<u64> {
+fn walk(inspector: &Inspector, root: &Path, down: bool, topic: Option<&str>) -> Vec<u64> {
     let mut at = if down { At::Oldest } else { At::Newest };
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..200 {
-        let page = log(desk, root, at, topic);
+        let page = log(inspector, root, at, topic);
         assert!(page.rows.len() <= 252, "a page is bounded");
         assert!(page.rows.is_sorted_by_key(|row| row.at));
         seen.extend(
@@ -60,15 +60,15 @@ fn pages_of_the_log_hold_every_record_in_both_directions() {
     for name in ["basic", "crashed", "delay-tx", "features", "ipv6"] {
         let golden = Golden::without_wheel(name);
         let before = hashes(&golden.root);
-        let desk = Desk::default();
+        let inspector = Inspector::default();
         let expected: Vec<u64> = golden.expect["records"]
             .as_array()
             .expect("records")
             .iter()
             .map(|record| record["offset"].as_u64().expect("an offset"))
             .collect();
-        assert_eq!(walk(&desk, &golden.root, true, None), expected, "{name}");
-        assert_eq!(walk(&desk, &golden.root, false, None), expected, "{name}");
+        assert_eq!(walk(&inspector, &golden.root, true, None), expected, "{name}");
+        assert_eq!(walk(&inspector, &golden.root, false, None), expected, "{name}");
         assert_eq!(hashes(&golden.root), before, "{name} changed");
     }
 }
@@ -76,7 +76,7 @@ fn pages_of_the_log_hold_every_record_in_both_directions() {
 #[test]
 fn a_topic_has_its_own_pages() {
     let golden = Golden::without_wheel("basic");
-    let desk = Desk::default();
+    let inspector = Inspector::default();
     let of = |topic: &str| -> Vec<u64> {
         let records = golden.records().filter(|record| record["topic"] == topic);
         records
@@ -86,10 +86,18 @@ fn a_topic_has_its_own_pages() {
     for topic in ["g_basic_a", "g_basic_b", "g_big"] {
         let expected = of(topic);
         assert!(!expected.is_empty(), "{topic}");
-        assert_eq!(walk(&desk, &golden.root, true, Some(topic)), expected, "{topic}");
-        assert_eq!(walk(&desk, &golden.root, false, Some(topic)), expected, "{topic}");
+        assert_eq!(
+            walk(&inspector, &golden.root, true, Some(topic)),
+            expected,
+            "{topic}"
+        );
+        assert_eq!(
+            walk(&inspector, &golden.root, false, Some(topic)),
+            expected,
+            "{topic}"
+        );
     }
-    let why = ask(&desk, &golden.root, What::Topic("none".into())).expect_err("no such topic");
+    let why = ask(&inspector, &golden.root, What::Topic("none".into())).expect_err("no such topic");
     assert!(why.contains("there is no queue of topic \"none\""), "{why}");
 }
 
@@ -97,10 +105,10 @@ fn a_topic_has_its_own_pages() {
 fn a_record_is_covered_by_its_fields() {
     for name in ["basic", "ipv6", "crcprop"] {
         let golden = Golden::without_wheel(name);
-        let desk = Desk::default();
+        let inspector = Inspector::default();
         for record in golden.records().step_by(37) {
             let at = record["offset"].as_u64().expect("an offset");
-            let Ok(Answer::Record(view)) = ask(&desk, &golden.root, What::Record(at)) else {
+            let Ok(Answer::Record(view)) = ask(&inspector, &golden.root, What::Record(at)) else {
                 panic!("{name} {at}")
             };
             assert_eq!(view.len, record["size"].as_u64().expect("a size"));
@@ -118,7 +126,7 @@ fn a_record_is_covered_by_its_fields() {
 #[test]
 fn a_time_leads_to_the_first_record_stored_then() {
     let golden = Golden::without_wheel("basic");
-    let desk = Desk::default();
+    let inspector = Inspector::default();
     let records: Vec<_> = golden.records().collect();
     for record in records.iter().step_by(101) {
         let time = record["storeTimestamp"].as_i64().expect("a time");
@@ -127,7 +135,7 @@ fn a_time_leads_to_the_first_record_stored_then() {
             .find(|other| other["storeTimestamp"].as_i64() >= Some(time))
             .and_then(|record| record["offset"].as_u64());
         assert_eq!(
-            log(&desk, &golden.root, At::Time(time), None).focus,
+            log(&inspector, &golden.root, At::Time(time), None).focus,
             first,
             "{time}"
         );
@@ -138,7 +146,7 @@ fn a_time_leads_to_the_first_record_stored_then() {
 fn queues_have_javas_ends_and_entries_that_agree() {
     for name in ["basic", "features", "delay-tx"] {
         let golden = Golden::without_wheel(name);
-        let desk = Desk::default();
+        let inspector = Inspector::default();
         let queues = golden.expect["afterLoad"]["queues"].as_object().expect("queues");
         for (name, expected) in queues.iter().filter(|(_, queue)| queue["type"] == "SimpleCQ") {
             let (topic, queue) = name.rsplit_once('@').expect("topic@queue");
@@ -148,7 +156,7 @@ fn queues_have_javas_ends_and_entries_that_agree() {
                 queue,
                 at,
             };
-            let Ok(Answer::Queue(page)) = ask(&desk, &golden.root, what(At::Newest)) else {
+            let Ok(Answer::Queue(page)) = ask(&inspector, &golden.root, what(At::Newest)) else {
                 panic!("{name}")
             };
             let (min, max) = (expected["minOffset"].as_i64(), expected["maxOffset"].as_i64());
@@ -163,7 +171,7 @@ fn queues_have_javas_ends_and_entries_that_agree() {
                 queue,
                 run: 1,
             };
-            let Ok(Answer::CheckQueue(sums)) = ask(&desk, &golden.root, check) else {
+            let Ok(Answer::CheckQueue(sums)) = ask(&inspector, &golden.root, check) else {
                 panic!("{name}")
             };
             assert!(sums.over && sums.wrong() == 0, "{name}: {sums:?}");
@@ -175,8 +183,11 @@ fn queues_have_javas_ends_and_entries_that_agree() {
 #[test]
 fn positions_and_read_queues_come_from_the_tables() {
     let golden = Golden::without_wheel("basic");
-    let Ok(Answer::Topic(topic)) = ask(&Desk::default(), &golden.root, What::Topic("g_basic_a".into()))
-    else {
+    let Ok(Answer::Topic(topic)) = ask(
+        &Inspector::default(),
+        &golden.root,
+        What::Topic("g_basic_a".into()),
+    ) else {
         panic!()
     };
     assert_eq!(topic.read_queues, Some(4));
@@ -192,8 +203,8 @@ fn positions_and_read_queues_come_from_the_tables() {
 #[test]
 fn a_survey_adds_up_to_javas_headers() {
     let golden = Golden::without_wheel("basic");
-    let desk = Desk::default();
-    let Ok(Answer::Index(files)) = ask(&desk, &golden.root, What::Index) else {
+    let inspector = Inspector::default();
+    let Ok(Answer::Index(files)) = ask(&inspector, &golden.root, What::Index) else {
         panic!()
     };
     let expected = golden.expect["indexFilesBeforeLoad"].as_array().expect("files");
@@ -209,7 +220,7 @@ fn a_survey_adds_up_to_javas_headers() {
             file: file.name.clone(),
             run: 0,
         };
-        let Ok(Answer::Survey(seen)) = ask(&desk, &golden.root, survey) else {
+        let Ok(Answer::Survey(seen)) = ask(&inspector, &golden.root, survey) else {
             panic!()
         };
         let survey = seen.survey.expect("it is over");
@@ -235,7 +246,7 @@ fn a_survey_adds_up_to_javas_headers() {
             file: file.name.clone(),
             slot: hot.slot,
         };
-        let Ok(Answer::Slot(chain)) = ask(&desk, &golden.root, slot) else {
+        let Ok(Answer::Slot(chain)) = ask(&inspector, &golden.root, slot) else {
             panic!()
         };
         assert_eq!((chain.walk.walked, chain.walk.broken), (hot.walked, None));
@@ -245,14 +256,14 @@ fn a_survey_adds_up_to_javas_headers() {
 #[test]
 fn a_key_leads_to_the_records_that_have_it() {
     let golden = Golden::without_wheel("basic");
-    let desk = Desk::default();
+    let inspector = Inspector::default();
     for query in golden.expect["indexQueries"].as_array().expect("queries") {
         let (topic, key) = (query["topic"].as_str().unwrap(), query["key"].as_str().unwrap());
         let what = What::Key {
             topic: Some(topic.into()),
             key: key.into(),
         };
-        let Ok(Answer::Key(found)) = ask(&desk, &golden.root, what) else {
+        let Ok(Answer::Key(found)) = ask(&inspector, &golden.root, what) else {
             panic!()
         };
         assert_eq!(
@@ -285,7 +296,7 @@ fn a_key_leads_to_the_records_that_have_it() {
         topic: None,
         key: "k7".into(),
     };
-    let Ok(Answer::Key(found)) = ask(&desk, &golden.root, what) else {
+    let Ok(Answer::Key(found)) = ask(&inspector, &golden.root, what) else {
         panic!()
     };
     assert_eq!((found.text.as_str(), found.hits), ("g_basic_a#k7", 1));
@@ -294,8 +305,8 @@ fn a_key_leads_to_the_records_that_have_it() {
 #[test]
 fn the_checkpoint_and_a_verification_of_a_whole_store() {
     let golden = Golden::without_wheel("basic");
-    let desk = Desk::default();
-    let Ok(Answer::Checks(checks)) = ask(&desk, &golden.root, What::Checks) else {
+    let inspector = Inspector::default();
+    let Ok(Answer::Checks(checks)) = ask(&inspector, &golden.root, What::Checks) else {
         panic!()
     };
     let expected = &golden.expect["checkpointBeforeLoad"];
@@ -304,16 +315,17 @@ fn the_checkpoint_and_a_verification_of_a_whole_store() {
         Some(checkpoint.physic_msg_timestamp),
         expected["physicMsgTimestamp"].as_i64()
     );
-    assert_eq!(
-        Some(checks.log_end),
-        golden.expect["afterLoad"]["maxPhyOffset"].as_u64()
-    );
+    let newest = golden.records().last().expect("a record");
+    assert_eq!(checks.newest_ms, newest["storeTimestamp"].as_i64());
+    let end = checks.recovery.and_then(|recovery| recovery.end);
+    assert_eq!(end, golden.expect["afterLoad"]["maxPhyOffset"].as_u64());
+    assert_eq!(end, Some(end_of(&inspector, &golden.root)));
     let verify = What::Verify {
         full: true,
         limit: None,
         run: 1,
     };
-    let Ok(Answer::Verify(seen)) = ask(&desk, &golden.root, verify) else {
+    let Ok(Answer::Verify(seen)) = ask(&inspector, &golden.root, verify) else {
         panic!()
     };
     let report = seen.report.expect("it is over");
@@ -342,7 +354,7 @@ fn damage_is_told_apart() {
     let len = usize::try_from(records[41] - records[40]).unwrap();
     file.write_all_at(&vec![0; len], records[40]).unwrap();
     file.write_all_at(&[9], records[50] + 35).unwrap();
-    let page = log(&Desk::default(), &golden.root, At::Oldest, None);
+    let page = log(&Inspector::default(), &golden.root, At::Oldest, None);
     let damaged: Vec<(u64, &str)> = page
         .rows
         .iter()
@@ -362,14 +374,14 @@ fn damage_is_told_apart() {
         ]
     );
     for (n, at) in [(10, records[10]), (20, records[20]), (40, records[40])] {
-        let Ok(Answer::Record(view)) = ask(&Desk::default(), &golden.root, What::Record(at)) else {
+        let Ok(Answer::Record(view)) = ask(&Inspector::default(), &golden.root, What::Record(at)) else {
             panic!()
         };
         assert_eq!(view.len, records[n + 1] - at);
         assert!(!view.bytes.is_empty() && view.fields.is_empty() && !view.note.is_empty());
     }
     // The record behind a wrong checksum shows all its fields all the same.
-    let Ok(Answer::Record(view)) = ask(&Desk::default(), &golden.root, What::Record(records[30])) else {
+    let Ok(Answer::Record(view)) = ask(&Inspector::default(), &golden.root, What::Record(records[30])) else {
         panic!()
     };
     assert!(view.fields.iter().any(|field| field.name == "bodyCRC"));
@@ -378,10 +390,10 @@ fn damage_is_told_apart() {
 #[test]
 fn a_directory_that_is_no_store_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let why = ask(&Desk::default(), dir.path(), What::Glance).expect_err("it is empty");
+    let why = ask(&Inspector::default(), dir.path(), What::Glance).expect_err("it is empty");
     assert!(why.contains("is no store"), "{why}");
     let gone = dir.path().join("gone");
-    assert!(ask(&Desk::default(), &gone, What::Glance).is_err());
+    assert!(ask(&Inspector::default(), &gone, What::Glance).is_err());
 }
 
 #[test]
@@ -399,10 +411,110 @@ fn a_verification_stops_when_asked() {
     };
     let mut told = 0;
     let mut tell = |_| told += 1;
-    let Ok(Answer::Verify(seen)) = Desk::default().answer(&question, &mut Asker::new(&mut tell, &stop))
+    let Ok(Answer::Verify(seen)) = Inspector::default().answer(&question, &mut Asker::new(&mut tell, &stop))
     else {
         panic!()
     };
     assert!(seen.report.is_some_and(|report| report.stopped));
     assert!(told > 0);
+}
+
+fn end_of(inspector: &Inspector, root: &Path) -> u64 {
+    match ask(inspector, root, What::Glance) {
+        Ok(Answer::Glance(glance)) => glance.end,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Zeros from an offset on to the end of its file, and no file behind it, as a truncation leaves them.
+fn cut(root: &Path, at: u64) {
+    const FILE: u64 = 1024 * 1024;
+    for file in std::fs::read_dir(root.join("commitlog")).unwrap() {
+        let path = file.unwrap().path();
+        let base: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        if base > at {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let path = root.join(format!("commitlog/{:020}", at / FILE * FILE));
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_len(at % FILE).unwrap();
+    file.set_len(FILE).unwrap();
+}
+
+#[test]
+fn the_end_of_a_log_that_was_cut_is_looked_for_anew() {
+    let golden = Golden::without_wheel("basic");
+    let inspector = Inspector::default();
+    let records: Vec<u64> = golden.records().map(|r| r["offset"].as_u64().unwrap()).collect();
+    let end = golden.expect["afterLoad"]["maxPhyOffset"].as_u64();
+    assert_eq!(Some(end_of(&inspector, &golden.root)), end);
+    assert_eq!(Some(end_of(&inspector, &golden.root)), end, "as remembered");
+    for back in [3, 9] {
+        let at = records[records.len() - back];
+        cut(&golden.root, at);
+        assert_eq!(end_of(&inspector, &golden.root), at);
+        let newest = log(&inspector, &golden.root, At::Newest, None);
+        assert_eq!(newest.focus, Some(records[records.len() - back - 1]));
+        assert_eq!(
+            newest.rows.last().map(|row| (row.at, row.kind)),
+            Some((at, Kind::Tail))
+        );
+    }
+}
+
+/// The number in the slot of a key's chain leads nowhere, in the file that has the key.
+pub fn break_chain(golden: &Golden, topic: &str, key: &str) {
+    use std::os::unix::fs::FileExt as _;
+    let what = What::Key {
+        topic: Some(topic.into()),
+        key: key.into(),
+    };
+    let Ok(Answer::Key(found)) = ask(&Inspector::default(), &golden.root, what) else {
+        panic!()
+    };
+    assert_eq!((found.cut, found.skipped.len()), (0, 0));
+    for chain in found.chains.iter().filter(|chain| chain.walk.sums.1 > 0) {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(golden.root.join("index").join(&chain.file))
+            .unwrap();
+        // Behind a header of 40 bytes four for each slot.
+        let at = 40 + u64::from(chain.walk.slot) * 4;
+        file.write_all_at(&i32::MAX.to_be_bytes(), at).unwrap();
+    }
+}
+
+#[test]
+fn a_chain_that_is_broken_is_no_proof_that_a_key_is_not_there() {
+    let golden = Golden::without_wheel("basic");
+    break_chain(&golden, "g_basic_a", "k7");
+    for topic in [Some("g_basic_a".to_owned()), None] {
+        let what = What::Key {
+            topic,
+            key: "k7".into(),
+        };
+        let Ok(Answer::Key(found)) = ask(&Inspector::default(), &golden.root, what) else {
+            panic!()
+        };
+        assert_eq!(found.hits, 0);
+        assert!(found.cut >= 1, "{found:?}");
+    }
+}
+
+#[test]
+fn nothing_is_read_for_one_who_is_gone() {
+    let golden = Golden::without_wheel("basic");
+    let stop = AtomicBool::new(true);
+    for what in [What::Glance, What::Checks, What::Topic("g_basic_a".into())] {
+        let question = Question {
+            root: golden.root.clone(),
+            commit_log: None,
+            what,
+        };
+        let why = Inspector::default()
+            .answer(&question, &mut Asker::new(&mut |_| {}, &stop))
+            .expect_err("nobody waits");
+        assert!(why.contains("nobody waits"), "{why}");
+    }
 }

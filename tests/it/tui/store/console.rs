@@ -8,7 +8,7 @@ use std::time::Duration;
 use rmq::tui::app::{self, Action, App, Event, Screen, Settings};
 use rmq::tui::model::{Told, Update};
 use rmq::tui::store::State;
-use rmq::tui::store::ask::{Asker, Desk};
+use rmq::tui::store::ask::{Asker, Inspector};
 use rmq::tui::want::{Found, Want};
 
 use crate::inspect_cli::Golden;
@@ -18,7 +18,7 @@ use crate::tui::fixture::{Look, NOW, press};
 pub struct Console {
     pub golden: Golden,
     pub app: App,
-    pub desk: Desk,
+    pub inspector: Inspector,
     asked: BTreeSet<Want>,
 }
 
@@ -32,7 +32,7 @@ impl Console {
         let mut console = Self {
             golden,
             app,
-            desk: Desk::default(),
+            inspector: Inspector::default(),
             asked: BTreeSet::new(),
         };
         console.answer();
@@ -52,7 +52,7 @@ impl Console {
             let Want::Store(question) = &want else { continue };
             let stop = AtomicBool::new(false);
             let answer = self
-                .desk
+                .inspector
                 .answer(question, &mut Asker::new(&mut |_| {}, &stop))
                 .map(|answer| Found::Store(Box::new(answer)));
             let update = Update {

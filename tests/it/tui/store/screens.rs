@@ -11,7 +11,12 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (100, 30), (200, 60)];
 fn fixed(console: &Console) -> App {
     let mut app = console.app.clone();
     app.store.root = Some("/data/store".into());
+    app.store.about = Some(("/data/store".into(), None));
+    if let Some(checks) = &mut app.store.checks.value {
+        checks.read_ms = NOW;
+    }
     if let Some(seen) = &mut app.store.verify.value {
+        seen.root = "/data/store".into();
         seen.begun_ms = NOW;
         seen.elapsed_ms = 41_000;
         for (_, ms) in &mut seen.passes {

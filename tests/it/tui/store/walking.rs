@@ -356,6 +356,187 @@ fn an_empty_and_a_missing_store_say_so() {
     assert!(shown.contains("is no store"), "{shown}");
 }
 
+#[test]
+fn a_check_that_was_abandoned_is_not_called_complete() {
+    let mut console = Console::new("basic", LOOK);
+    console.press(&["q", "/"]);
+    console.type_in("g_basic_a/2");
+    let name = ("g_basic_a".to_owned(), 2);
+    // What a pass tells on its way.
+    let sums = rmq::inspect::QueueSums {
+        reached: 128,
+        end: 225,
+        entries: 128,
+        agree: 128,
+        ..Default::default()
+    };
+    console.app.store.sums.insert(name.clone(), sums);
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("stopped at 128 of 225"), "{shown}");
+    assert!(!shown.contains("✓ all"), "{shown}");
+    console.press(&["v"]);
+    let shown = text(&picture(&console.app));
+    assert!(
+        shown.contains("✓ all 225 entries lead to their record"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_key_behind_a_broken_chain_is_not_called_missing() {
+    let golden = crate::inspect_cli::Golden::without_wheel("basic");
+    super::asking::break_chain(&golden, "g_basic_a", "k7");
+    let mut console = Console::on(golden, Look::of((200, 60)));
+    console.press(&["i", "/"]);
+    console.type_in("g_basic_a#k7");
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("not found in what could be walked"), "{shown}");
+    assert!(!shown.contains("in none of"), "{shown}");
+}
+
+#[test]
+fn a_verification_keeps_its_store_when_another_one_is_shown() {
+    use crate::tui::fixture::press;
+    let mut console = Console::new("basic", LOOK);
+    let other = crate::inspect_cli::Golden::without_wheel("delay-tx");
+    press(&mut console.app, "V");
+    let first = console.golden.root.clone();
+    console.app.store.root = Some(other.root.clone());
+    console.press(&["c"]);
+    assert_eq!(
+        console.app.store.about.as_ref().map(|(root, _)| root),
+        Some(&other.root)
+    );
+    assert_eq!(
+        log_row(&console.app).map(|row| row.at),
+        other
+            .records()
+            .last()
+            .and_then(|record| record["offset"].as_u64())
+    );
+    let seen = console.app.store.verify.value.clone().expect("a report");
+    assert_eq!((seen.root.clone(), seen.ended), (first, Some(Ended::Complete)));
+    assert_eq!(
+        seen.report.expect("it is over").records,
+        console.golden.records().count() as u64
+    );
+    let (_, report) = rmq::tui::store::rows::report(&console.app).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["context"]["store"].as_str(), seen.root.to_str());
+}
+
+#[test]
+fn the_selected_record_stays_while_the_log_grows() {
+    use rmq::tui::app::{Event, update};
+    use rmq::tui::model::{Told, Update};
+    use rmq::tui::store::answer::{Answer, LogRow};
+    use rmq::tui::store::question::{At, What};
+    use rmq::tui::want::{Found, Want};
+
+    let mut console = Console::new("basic", LOOK);
+    let selected = log_row(&console.app).expect("a row").at;
+    let asked = |console: &Console| {
+        console
+            .app
+            .wants()
+            .into_iter()
+            .find_map(|wanted| match wanted.want {
+                Want::Store(question) => match question.what {
+                    What::Log { at, .. } => Some((question, at)),
+                    _ => None,
+                },
+                _ => None,
+            })
+            .expect("a page is wanted")
+    };
+    // The newest record is not the end: the page stays around it.
+    assert_eq!(asked(&console).1, At::Offset(selected));
+    console.press(&["j"]);
+    let (question, at) = asked(&console);
+    assert_eq!(at, At::Newest, "the tail is followed");
+    // More came than a page holds.
+    let mut page = console.app.store.log.page.clone();
+    let by = 400 * 1000;
+    page.rows = page
+        .rows
+        .iter()
+        .map(|row| LogRow {
+            at: row.at + by,
+            ..row.clone()
+        })
+        .collect();
+    let tail = page.rows.last().expect("a row").at;
+    page.focus = None;
+    let update_of = |page| {
+        let found = Found::Store(Box::new(Answer::Log(page)));
+        Event::Updates(vec![Update {
+            at_ms: crate::tui::fixture::NOW,
+            retry_at_ms: None,
+            told: Told::Found(Want::Store(question.clone()), Ok(found)),
+        }])
+    };
+    update(
+        &mut console.app,
+        crate::tui::fixture::NOW,
+        update_of(page.clone()),
+    );
+    assert_eq!(log_row(&console.app).map(|row| row.at), Some(tail));
+    // One up, and the next page of the end finds nobody there.
+    crate::tui::fixture::press(&mut console.app, "k");
+    let row = log_row(&console.app).expect("a row").at;
+    assert_eq!(asked(&console).1, At::Offset(row));
+    for row in &mut page.rows {
+        row.at += by;
+    }
+    update(&mut console.app, crate::tui::fixture::NOW, update_of(page));
+    assert_eq!(log_row(&console.app).map(|row| row.at), Some(row));
+}
+
+#[test]
+fn numbers_that_no_store_should_have_are_shown_as_they_are() {
+    let mut console = Console::new("basic", Look::of((200, 60)));
+    console.press(&["q", "/"]);
+    console.type_in("g_basic_a/2");
+    let queues = console.app.store.queues.value.as_mut().expect("queues");
+    queues.positions.insert("far".into(), [(2, i64::MIN)].into());
+    // Rows are made anew after a key.
+    crate::tui::fixture::press(&mut console.app, "tab");
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("-9,223,372,036,854,775,808"), "{shown}");
+    // A time beyond the calendar is a number, and not cut like a date.
+    let mut console = Console::new("basic", LOOK);
+    let record = console.app.store.record.value.as_mut().expect("a record");
+    for field in &mut record.fields {
+        if let rmq::inspect::Value::Time(ms) = &mut field.value {
+            *ms = i64::MAX;
+        }
+    }
+    for files in console.app.store.index.value.iter_mut().flatten() {
+        files.times = (i64::MIN, i64::MAX);
+    }
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("9223372036"), "{shown}");
+}
+
+#[test]
+fn what_is_known_of_a_queue_displaces_nothing() {
+    let mut console = Console::new("basic", LOOK);
+    console.press(&["q", "/"]);
+    console.type_in("g_basic_a/2");
+    // Not answered: it runs, and has told something before.
+    crate::tui::fixture::press(&mut console.app, "v");
+    let sums = &mut console.app.store.sums;
+    for n in 0..63 {
+        sums.insert((format!("a{n:02}"), 0), Default::default());
+    }
+    sums.insert(("g_basic_a".to_owned(), 2), Default::default());
+    console.answer();
+    let sums = &console.app.store.sums;
+    assert_eq!(sums.len(), 64);
+    assert!(sums.contains_key(&("a00".to_owned(), 0)));
+    assert!(sums[&("g_basic_a".to_owned(), 2)].over);
+}
+
 const KEYS: &[&str] = &[
     "j",
     "k",
