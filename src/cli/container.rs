@@ -72,17 +72,26 @@ fn explained(e: &Error) -> Failure {
     }
 }
 
+/// Brokers that the name servers list.
+struct Registered {
+    brokers: BTreeSet<BrokerAt>,
+    /// Name servers that did not answer: what they list is not known.
+    silent: Vec<String>,
+}
+
 /// Brokers that the name servers list; why not, when none of them answers.
-async fn listed(session: &Session) -> Result<BTreeSet<BrokerAt>, Failure> {
+async fn listed(session: &Session) -> Result<Registered, Failure> {
     let client = &session.client;
     let tables = client
         .each(client.name_servers().to_vec(), |addr| async move {
-            client.look_cluster(&addr, client.deadline()).await
+            let table = client.look_cluster(&addr, client.deadline()).await;
+            (addr, table)
         })
         .await;
     client.take_dead_name_servers();
     let (mut found, mut failure, mut answered) = (BTreeSet::new(), None, false);
-    for table in tables {
+    let mut silent = Vec::new();
+    for (addr, table) in tables {
         match table {
             Ok((table, _)) => {
                 answered = true;
@@ -91,12 +100,18 @@ async fn listed(session: &Session) -> Result<BTreeSet<BrokerAt>, Failure> {
                     addr: listed.addr,
                 }));
             }
-            Err(e) => failure = Some(Failure::from(&e)),
+            Err(e) => {
+                silent.push(format!("name server {addr} does not say: {}", e.reason()));
+                failure = Some(Failure::from(&e));
+            }
         }
     }
     match failure {
         Some(failure) if !answered => Err(failure),
-        _ => Ok(found),
+        _ => Ok(Registered {
+            brokers: found,
+            silent,
+        }),
     }
 }
 
@@ -114,16 +129,20 @@ async fn started_from(session: &Session, broker: &BrokerAt) -> Option<String> {
 async fn until_listed<T>(
     session: &Session,
     otherwise: &str,
-    look: impl AsyncFn(BTreeSet<BrokerAt>) -> Option<T>,
+    look: impl AsyncFn(Registered) -> Option<T>,
 ) -> Result<T, Outcome> {
     let end = Instant::now() + session.timeout;
     let mut pause = Duration::from_millis(20);
     loop {
         let why = match listed(session).await {
-            Ok(now) => match look(now).await {
-                Some(found) => return Ok(found),
-                None => otherwise.to_owned(),
-            },
+            Ok(now) => {
+                let silent = now.silent.clone();
+                match look(now).await {
+                    Some(found) => return Ok(found),
+                    None if silent.is_empty() => otherwise.to_owned(),
+                    None => silent.join("; "),
+                }
+            }
             Err(failure) => failure.line(),
         };
         if Instant::now() + pause >= end {
@@ -178,7 +197,14 @@ async fn add(session: &Session, container: &str, path: &str) -> Result<(), Failu
         return change::rehearse(session, &plan, Vec::new(), 0);
     }
     change::confirm(session, &plan)?;
-    let before = listed(session).await.unwrap_or_default();
+    // Without it a broker that has been there is not told from a new one.
+    let before = listed(session).await.map_err(|failure| {
+        Failure::new(
+            failure.exit,
+            "which brokers there are cannot be seen; nothing was changed",
+        )
+        .because(failure.line())
+    })?;
     if let Err(e) = client.add_to_container(&server, path, client.deadline()).await {
         return change::report(session, &plan, vec![Outcome::Failed(explained(&e))], Undo::Unsaid);
     }
@@ -186,7 +212,11 @@ async fn add(session: &Session, container: &str, path: &str) -> Result<(), Failu
     let before = &before;
     let none = format!("no name server lists a new broker started from {path}");
     let found = until_listed(session, &none, async |now| {
-        for broker in now.into_iter().filter(|broker| !before.contains(broker)) {
+        for broker in now
+            .brokers
+            .into_iter()
+            .filter(|broker| !before.brokers.contains(broker))
+        {
             if started_from(session, &broker).await.as_deref() == Some(path) {
                 return Some(broker);
             }
@@ -222,11 +252,11 @@ async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(
         name: inside.name.clone(),
         id: inside.id,
     };
-    let there = listed(session)
-        .await
-        .unwrap_or_default()
-        .into_iter()
-        .find(|broker| broker.id == id);
+    let before = listed(session).await;
+    let unknown = before.is_err();
+    let there = before
+        .ok()
+        .and_then(|before| before.brokers.into_iter().find(|broker| broker.id == id));
     let path = match &there {
         Some(broker) => started_from(session, broker).await,
         None => None,
@@ -238,7 +268,7 @@ async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(
         (
             &format!("broker {}:{}:{}", inside.cluster, inside.name, inside.id),
             there.as_ref().map_or_else(
-                || "not registered".to_owned(),
+                || if unknown { "unknown" } else { "not registered" }.to_owned(),
                 |broker| format!("registered at {}", broker.addr),
             ),
             "stopped".into(),
@@ -261,8 +291,10 @@ async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(
         {
             return vec![Outcome::Failed(explained(&e))];
         }
+        // Each of them must say so: the one that does not may list it still.
         let gone = until_listed(session, "a name server still lists the broker", async |now| {
-            now.iter().all(|broker| broker.id != id).then_some(())
+            let gone = now.brokers.iter().all(|broker| broker.id != id);
+            (gone && now.silent.is_empty()).then_some(())
         })
         .await;
         vec![gone.map_or_else(|unproven| unproven, |()| Outcome::Done)]

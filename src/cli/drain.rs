@@ -15,6 +15,7 @@ use super::exit::{self, Failure};
 use super::session::Session;
 use super::{quoted, time};
 use crate::client::drain::{Calm, Drain, Look, Next, Observer, PERMISSION, Settings, Survey, permission};
+use crate::client::scale::kept::file_name;
 use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, Scope, Which};
 use crate::protocol::model::Perm;
@@ -84,22 +85,56 @@ struct Kept {
     begun: String,
 }
 
-fn kept_path(broker: &BrokerAt) -> Option<PathBuf> {
-    let plain = |text: &str| text.replace(['/', '%', ':'], "_");
-    let name = format!("{}-{}.json", plain(&broker.id.cluster), plain(&broker.id.name));
+fn kept_path(session: &Session, broker: &BrokerAt) -> Option<PathBuf> {
+    let name = file_name(&broker.id.cluster, &broker.id.name, &session.name_servers);
     Some(super::context::state_dir()?.join("drain").join(name))
 }
 
-fn read_kept(broker: &BrokerAt) -> Option<Kept> {
-    let text = std::fs::read_to_string(kept_path(broker)?).ok()?;
-    serde_json::from_str(&text).ok()
+/// What an earlier drain left; a file that cannot be understood is not taken for none.
+fn read_kept(session: &Session, broker: &BrokerAt) -> Result<Option<Kept>, Failure> {
+    let Some(path) = kept_path(session, broker) else {
+        return Ok(None);
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(|e| e.to_string()),
+    };
+    let kept = text.and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()));
+    kept.map(Some).map_err(|why| {
+        Failure::new(
+            exit::PRECONDITION,
+            format!(
+                "what {} was before it was drained cannot be read: {why}; nothing was changed",
+                broker.server()
+            ),
+        )
+        .because(format!("It stands in {}.", path.display()))
+        .hint("mend that file, or remove it and see to brokerPermission yourself")
+    })
 }
 
 fn keep(session: &Session, broker: &BrokerAt, kept: &Kept) {
-    let Some(path) = kept_path(broker) else { return };
+    let Some(path) = kept_path(session, broker) else {
+        return;
+    };
     let text = serde_json::to_vec(kept).unwrap_or_default();
     if let Err(e) = crate::replace::replace(&path, &text) {
         session.warn(&format!("what undrain restores was not written down: {e}"));
+    }
+}
+
+/// Nothing is drained any more.
+fn forget(session: &Session, broker: &BrokerAt) {
+    let Some(path) = kept_path(session, broker) else {
+        return;
+    };
+    for path in [crate::replace::beside(&path, ".bak"), path] {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                session.warn(&format!("{} stays: {e}", path.display()));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -128,7 +163,11 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     let broker = master(session, &args.broker).await?;
     let survey = client.drain_survey(&broker).await?;
     refuse(&broker, &survey, &args)?;
-    let own = args.then_stop.then(|| stop::Own::find(&broker)).transpose()?;
+    let before = read_kept(session, &broker)?;
+    let own = args
+        .then_stop
+        .then(|| stop::Own::find(&broker, client.mapped(&broker.addr)))
+        .transpose()?;
     let wipe = args.method == Method::Wipe;
     let mut observer = Observer::new(broker.clone(), &survey, wipe);
     let pending = observer.pending(client).await?;
@@ -146,6 +185,12 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         .hint("--ignore-delayed: they go on when the broker is back"));
     }
     let mut plan = describe(&broker, &survey, &args);
+    if !survey.permission.writable() && before.is_none() {
+        plan.impact.push(format!(
+            "{PERMISSION} is {} already, and not by a drain that is known here: undrain leaves it so",
+            survey.permission.0
+        ));
+    }
     if let Some(own) = &own {
         plan.impact
             .push(format!("process {} is ended when it is safe", own.pid()));
@@ -170,9 +215,11 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
+    // A wipe stays at the name servers until it is taken back, whatever came after it.
+    let wiped = before.as_ref().is_some_and(|kept| kept.method == Method::Wipe);
     let kept = Kept {
-        method: args.method,
-        permission: recorded(&broker, survey.permission),
+        method: if wiped { Method::Wipe } else { args.method },
+        permission: recorded(before.as_ref(), survey.permission),
         begun: time::rfc3339(time::now_ms()).unwrap_or_default(),
     };
     keep(session, &broker, &kept);
@@ -185,7 +232,9 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     } else if survey.permission.writable() {
         write_permission(session, &broker, survey.permission.without(Perm::WRITE)).await?;
     }
-    let undo = format!("rmq broker undrain {}", quoted(&broker.id.name));
+    let undrain = format!("rmq broker undrain {}", quoted(&broker.id.name));
+    let undo = session.for_same_servers(&undrain);
+    let again = session.for_same_servers(&format!("rmq broker drain {}", quoted(&broker.id.name)));
     let ended = wait(session, &broker, &mut observer, &args).await?;
     if !matches!(ended, Ended::Safe(..)) {
         // Producers are kept off all the same.
@@ -195,7 +244,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     match ended {
         Ended::Safe(calm, look) => {
             let outcomes = vec![Outcome::Done; plan.steps.len()];
-            change::report(session, &plan, outcomes, Some(undo))?;
+            change::report(session, &plan, outcomes, Some(undrain))?;
             tell_safe(session, &broker, &survey, calm, &look, &args.ignore_group)?;
             match own {
                 Some(own) => own.end(session, args.deadline).await,
@@ -211,20 +260,18 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
             ),
         )
         .because(left.join("\n       "))
-        .hint(format!(
-            "rmq broker drain {} again, or {undo}",
-            quoted(&broker.id.name)
-        ))),
-        Ended::Stopped => stopped(session, &broker, &kept, &undo).await,
+        .hint(format!("{again} again, or {undo}"))),
+        Ended::Stopped => stopped(session, &broker, &kept, (&again, &undo)).await,
     }
 }
 
-/// The permission to restore: that of an earlier drain when this one finds the broker closed already.
-fn recorded(broker: &BrokerAt, now: Perm) -> i32 {
-    if now.writable() {
-        return now.0;
+/// The permission to restore: that of an earlier drain when this one finds the broker closed already, else what is
+/// there.
+fn recorded(before: Option<&Kept>, now: Perm) -> i32 {
+    match before {
+        Some(kept) if !now.writable() => kept.permission,
+        _ => now.0,
     }
-    read_kept(broker).map_or(Perm::READ_WRITE.0, |kept| kept.permission)
 }
 
 fn refuse(broker: &BrokerAt, survey: &Survey, args: &DrainArgs) -> Result<(), Failure> {
@@ -470,7 +517,12 @@ fn tell_safe(
 }
 
 /// Ctrl-C: the broker is closed to producers, which a person may want to take back at once.
-async fn stopped(session: &Session, broker: &BrokerAt, kept: &Kept, undo: &str) -> Result<(), Failure> {
+async fn stopped(
+    session: &Session,
+    broker: &BrokerAt,
+    kept: &Kept,
+    (again, undo): (&str, &str),
+) -> Result<(), Failure> {
     let ask = session.desk().is_none() && std::io::stdin().is_terminal();
     let restore = ask && {
         let mut err = std::io::stderr().lock();
@@ -481,7 +533,11 @@ async fn stopped(session: &Session, broker: &BrokerAt, kept: &Kept, undo: &str) 
         !answer.trim().to_ascii_lowercase().starts_with('n')
     };
     if restore {
-        open(session, broker, kept).await?;
+        let client = &session.client;
+        let config = client.broker_config(&broker.server(), client.deadline()).await?;
+        let wanted = Perm(kept.permission);
+        let changed = (permission(&config) != wanted).then_some(wanted);
+        open(session, broker, changed, kept.method == Method::Wipe).await?;
         return Err(Failure::new(
             exit::INTERRUPTED,
             format!(
@@ -497,23 +553,27 @@ async fn stopped(session: &Session, broker: &BrokerAt, kept: &Kept, undo: &str) 
             broker.server()
         ),
     )
-    .hint(format!(
-        "rmq broker drain {} again, or {undo}",
-        quoted(&broker.id.name)
-    )))
+    .hint(format!("{again} again, or {undo}")))
 }
 
-/// Lets producers back.
-async fn open(session: &Session, broker: &BrokerAt, kept: &Kept) -> Result<(), Failure> {
-    if kept.method == Method::Wipe {
+/// Lets producers back: the broker's own permission where that changes, and the routes at the name servers.
+async fn open(
+    session: &Session,
+    broker: &BrokerAt,
+    changed: Option<Perm>,
+    routes: bool,
+) -> Result<(), Failure> {
+    if let Some(wanted) = changed {
+        write_permission(session, broker, wanted).await?;
+    }
+    if routes {
         for (addr, done) in session.client.set_route_writable(&broker.id.name, true).await {
             if let Err(e) = done {
                 session.warn(&format!("name server {addr}: {}", e.reason()));
             }
         }
-        return Ok(());
     }
-    write_permission(session, broker, Perm(kept.permission)).await
+    Ok(())
 }
 
 /// `rmq broker undrain`
@@ -522,15 +582,18 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
     let broker = master(session, &args.broker).await?;
     let config = client.broker_config(&broker.server(), client.deadline()).await?;
     let now = permission(&config);
-    let kept = read_kept(&broker);
-    let kept = Kept {
-        method: args
-            .method
-            .or(kept.as_ref().map(|k| k.method))
-            .unwrap_or(Method::Permission),
-        permission: kept.as_ref().map_or(Perm::READ_WRITE.0, |k| k.permission),
-        begun: kept.map(|k| k.begun).unwrap_or_default(),
+    let kept = read_kept(session, &broker)?;
+    let method = args.method.or(kept.as_ref().map(|k| k.method));
+    let wiped = method == Some(Method::Wipe);
+    let wanted = match &kept {
+        // Somebody let producers in meanwhile.
+        Some(kept) if now.writable() && !Perm(kept.permission).writable() => now,
+        Some(kept) => Perm(kept.permission),
+        // Of a wipe that is not known here only the routes are known to be left.
+        None if wiped => now,
+        None => Perm::READ_WRITE,
     };
+    let changed = (now != wanted).then_some(wanted);
     let servers = client.server_names().await?;
     let table = client.broker_topics(&broker.server(), client.deadline()).await?;
     let topics: BTreeSet<String> = table
@@ -549,38 +612,53 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         cluster: broker.id.cluster.clone(),
         class: Class::B,
         steps: Vec::new(),
-        impact: vec![format!(
-            "producers may write to {} here again",
-            counted(topics.len(), "topic")
-        )],
+        impact: vec![if wanted.writable() {
+            format!(
+                "producers may write to {} here again",
+                counted(topics.len(), "topic")
+            )
+        } else {
+            format!(
+                "{PERMISSION} was {} before the drain: producers stay away",
+                wanted.0
+            )
+        }],
     };
-    if kept.method == Method::Wipe {
-        if !closed.wrong.is_empty() {
-            plan.steps.push(Step {
-                target: "every name server".into(),
-                field: format!("write permission of {}", broker.id.name),
-                before: "wiped".into(),
-                after: "as registered".into(),
-            });
-        }
-    } else if now.0 != kept.permission {
+    if changed.is_some() {
         plan.steps.push(Step {
             target: broker.server().to_string(),
             field: PERMISSION.into(),
             before: now.0.to_string(),
-            after: kept.permission.to_string(),
+            after: wanted.0.to_string(),
+        });
+    }
+    // With a permission that changes, the broker registers anew, which opens what was not wiped.
+    let routes = wanted.writable() && !closed.wrong.is_empty() && (wiped || changed.is_none());
+    if routes {
+        plan.steps.push(Step {
+            target: "every name server".into(),
+            field: format!("write permission of {}", broker.id.name),
+            before: "wiped".into(),
+            after: "as registered".into(),
         });
     }
     if plan.steps.is_empty() {
+        if !session.dry_run && closed.silent.is_empty() {
+            forget(session, &broker);
+        }
         return change::nothing(session);
     }
     if session.dry_run {
-        return change::report(session, &plan, vec![Outcome::Planned], None);
+        let planned = vec![Outcome::Planned; plan.steps.len()];
+        return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    open(session, &broker, &kept).await?;
+    open(session, &broker, changed, routes).await?;
     let end = tokio::time::Instant::now() + session.timeout;
     let outcome = loop {
+        if !wanted.writable() {
+            break Outcome::Done;
+        }
         let seen = client.routes_with_write(&broker.id.name, &topics, true).await;
         let open = match (seen.wrong.first(), seen.silent.first_key_value()) {
             (Some((addr, topic)), _) => format!("name server {addr} still shows {topic} not writable"),
@@ -592,16 +670,10 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    if let (Outcome::Done, Some(path)) = (&outcome, kept_path(&broker)) {
-        for path in [crate::replace::beside(&path, ".bak"), path] {
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    session.warn(&format!("{} stays: {e}", path.display()));
-                }
-                _ => {}
-            }
-        }
+    if outcome.is_done() {
+        forget(session, &broker);
     }
     let undo = format!("rmq broker drain {}", quoted(&broker.id.name));
-    change::report(session, &plan, vec![outcome], Some(undo))
+    let outcomes = vec![outcome; plan.steps.len()];
+    change::report(session, &plan, outcomes, Some(undo))
 }

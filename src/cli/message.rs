@@ -774,19 +774,27 @@ async fn check_level(session: &Session, args: &SendArgs, level: i32) -> Result<(
     let levels = client
         .each(brokers.collect(), |broker| async move {
             let config = client.broker_config(&broker.server(), client.deadline()).await;
-            let list = config
-                .ok()
-                .and_then(|mut config| config.remove("messageDelayLevel"));
-            let levels = list.map_or(JAVA_LEVELS, |list| list.split_whitespace().count());
+            let levels = config.map(|mut config| {
+                let list = config.remove("messageDelayLevel");
+                list.map_or(JAVA_LEVELS, |list| list.split_whitespace().count())
+            });
             (levels, broker)
         })
         .await;
-    levels
-        .iter()
-        .try_for_each(|(levels, broker)| known_levels(level, *levels, &broker.id.name))
+    for (levels, broker) in levels {
+        match levels {
+            Ok(levels) => known_levels(level, levels, &broker.id.name)?,
+            Err(e) => session.warn(&format!(
+                "which delay levels {} has is not known: {}",
+                broker.server(),
+                e.reason()
+            )),
+        }
+    }
+    Ok(())
 }
 
-/// Levels of a broker that does not tell its own (`MessageStoreConfig.messageDelayLevel` of 5.3.3).
+/// Levels of a broker that tells its configuration without them (`MessageStoreConfig.messageDelayLevel` of 5.3.3).
 const JAVA_LEVELS: usize = 18;
 
 fn known_levels(level: i32, levels: usize, broker: &str) -> Result<(), Failure> {

@@ -159,7 +159,7 @@ struct Way {
 pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     check_topic(&args.name).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.name)))?;
     let found = find(session, &args).await?;
-    let path = kept_path(&found.cluster, &args.name)?;
+    let path = kept_path(session, &found.cluster, &args.name)?;
     let (file, kept) = if session.dry_run {
         (None, PlanFile::peek(&path).map_err(kept_failure)?)
     } else {
@@ -174,16 +174,14 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
         begun: time::rfc3339(now).unwrap_or_default(),
         undoing: args.undo,
     };
+    let goes_on = args.resume || args.undo;
     let mut machine = match kept {
-        Some(kept) if args.resume || args.undo => gone_on_with(session, &args, &mut way, kept, now),
-        Some(kept) => return Err(in_progress(&args, &path, &kept)),
-        None if args.resume || args.undo => {
-            return Err(Failure::new(
-                exit::PRECONDITION,
-                format!("no interrupted scaling of topic \"{}\" is known here", args.name),
-            )
-            .because(format!("There is no file {}.", path.display())));
+        Some(kept) if goes_on => {
+            is_of_here(session, &way.found, &path, &kept).await?;
+            gone_on_with(session, &args, &mut way, kept, now)
         }
+        Some(kept) => return Err(in_progress(session, &args, &path, &kept)),
+        None if goes_on => return Err(unknown_here(&args, &path)),
         None => {
             let wish = args.wish();
             let plan = wish.plan(&way.found).map_err(refused)?;
@@ -204,7 +202,7 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     let mut observer = Observer::new(machine.plan(), way.found.masters());
     let change = describe(session, &args, &way.found, &machine, &mut observer).await?;
     check_marks(session, &args.name, &way.token).await?;
-    if change.steps.is_empty() && !args.resume && !args.undo {
+    if change.steps.is_empty() && !goes_on {
         return change::nothing(session);
     }
     change::tell_impact(session, &change);
@@ -216,23 +214,97 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     // Somebody may have thought about it for long.
     unchanged(session, &observer, &machine, &numbers).await?;
     check_marks(session, &args.name, &way.token).await?;
-    mark(session, &args.name, &way.token, &machine).await?;
-    // Two that begin at the same moment both see no mark; the last one's stays, and the other finds it here.
-    check_marks(session, &args.name, &way.token).await?;
     let mut keep = |machine: &Machine| -> Result<(), Failure> {
         let kept = Kept::new(
             way.found.cluster.clone(),
+            &session.name_servers,
             way.token.clone(),
             way.begun.clone(),
-            way.undoing,
             machine.clone(),
         );
-        file.write(&kept)
+        file.write(&kept.undoing(way.undoing))
             .map_err(|e| Failure::new(exit::PRECONDITION, e.to_string()))
     };
-    keep(&machine)?;
-    let ran = travel(session, &mut machine, &mut observer, &way.token, &mut keep).await?;
-    finish(session, &way, &file, change, &machine, ran).await
+    let begun = async {
+        mark(session, &args.name, &way.token, &machine).await?;
+        // Two that begin at the same moment both see no mark; the last one's stays, and the other finds it here.
+        check_marks(session, &args.name, &way.token).await?;
+        keep(&machine)
+    };
+    if let Err(failure) = begun.await {
+        // Nothing was written; the mark of an interrupted way stays with its plan file.
+        if !goes_on {
+            unmark(session, &args.name, &way.token).await;
+        }
+        return Err(failure);
+    }
+    let ran = travel(session, &mut machine, &mut observer, &way.token, &mut keep).await;
+    finish(session, &args, &way, &file, change, &machine, ran).await
+}
+
+/// The kept way is one of this topic, and somebody here knows of it: a cluster of the same name elsewhere, or a topic
+/// that was made anew, has other numbers.
+async fn is_of_here(
+    session: &Session,
+    found: &Found,
+    path: &std::path::Path,
+    kept: &Kept,
+) -> Result<(), Failure> {
+    let no = |what: String| {
+        Failure::new(exit::PRECONDITION, format!("{what}; nothing was changed"))
+            .because(format!("The file is {}.", path.display()))
+    };
+    if !kept.is_of(&found.cluster, &found.topic, &session.name_servers) {
+        return Err(no(format!(
+            "the kept plan is one of topic \"{}\" of cluster {} at {}",
+            kept.machine.plan().topic,
+            kept.cluster,
+            kept.name_servers.join(";")
+        )));
+    }
+    if session.client.has_scale_mark(&found.topic, &kept.token).await {
+        return Ok(());
+    }
+    let key = marker::key(&found.topic);
+    let mark = json!({ "token": kept.token }).to_string();
+    Err(no(format!(
+        "no name server has the mark of the scaling of topic \"{}\" that was kept here",
+        found.topic
+    ))
+    .hint(format!(
+        "if it is this cluster and its name servers have lost it: {}",
+        session.for_same_servers(&format!(
+            "rmq kv set {} {} {}",
+            marker::NAMESPACE,
+            quoted(&key),
+            quoted(&mark)
+        ))
+    )))
+}
+
+fn unknown_here(args: &ScaleArgs, path: &std::path::Path) -> Failure {
+    let mut why = vec![format!("There is no file {}.", path.display())];
+    for kept in PlanFile::elsewhere(path, &args.name) {
+        why.push(format!(
+            "One of cluster {} was begun at name servers {}.",
+            kept.cluster,
+            kept.name_servers.join(";")
+        ));
+    }
+    Failure::new(
+        exit::PRECONDITION,
+        format!("no interrupted scaling of topic \"{}\" is known here", args.name),
+    )
+    .because(why.join("\n       "))
+}
+
+/// Takes this way's marks away.
+async fn unmark(session: &Session, topic: &str, token: &str) {
+    for (addr, done) in session.client.clear_scale_mark(topic, token).await {
+        if let Err(e) = done {
+            session.warn(&format!("the mark at name server {addr} stays: {}", e.reason()));
+        }
+    }
 }
 
 /// The machine of an interrupted way, forth or back. Who calls --undo while the way back is interrupted goes on with it.
@@ -258,7 +330,7 @@ fn gone_on_with(session: &Session, args: &ScaleArgs, way: &mut Way, kept: Kept, 
     machine
 }
 
-fn in_progress(args: &ScaleArgs, path: &std::path::Path, kept: &Kept) -> Failure {
+fn in_progress(session: &Session, args: &ScaleArgs, path: &std::path::Path, kept: &Kept) -> Failure {
     Failure::new(
         exit::PRECONDITION,
         format!(
@@ -269,16 +341,28 @@ fn in_progress(args: &ScaleArgs, path: &std::path::Path, kept: &Kept) -> Failure
         ),
     )
     .because(format!("Its state is in {}.", path.display()))
-    .hint(both_ways(&args.name, kept.undoing))
+    .hint(both_ways(session, args, kept.undoing))
+}
+
+/// A command that goes on with an interrupted way, for the same servers.
+fn way_on(session: &Session, args: &ScaleArgs, flag: &str) -> String {
+    let mut line = format!("rmq topic scale {} {flag}", quoted(&args.name));
+    if let Some(cluster) = &args.scope.cluster {
+        line.push_str(&format!(" --cluster {}", quoted(cluster)));
+    }
+    for broker in &args.scope.broker {
+        line.push_str(&format!(" --broker {}", quoted(&broker.0)));
+    }
+    session.for_same_servers(&line)
 }
 
 /// The commands that go on with an interrupted way.
-fn both_ways(topic: &str, undoing: bool) -> String {
-    let name = quoted(topic);
+fn both_ways(session: &Session, args: &ScaleArgs, undoing: bool) -> String {
+    let undo = way_on(session, args, "--undo");
     if undoing {
-        format!("rmq topic scale {name} --undo goes on with the way back")
+        format!("{undo} goes on with the way back")
     } else {
-        format!("rmq topic scale {name} --resume, or rmq topic scale {name} --undo")
+        format!("{}, or {undo}", way_on(session, args, "--resume"))
     }
 }
 
@@ -476,9 +560,12 @@ async fn check_marks(session: &Session, topic: &str, token: &str) -> Result<(), 
     )
     .because(format!("The mark is: {text}"))
     .hint(format!(
-        "if nobody does: rmq kv delete {} {}",
-        marker::NAMESPACE,
-        quoted(&marker::key(topic))
+        "if nobody does: {}",
+        session.for_same_servers(&format!(
+            "rmq kv delete {} {}",
+            marker::NAMESPACE,
+            quoted(&marker::key(topic))
+        ))
     )))
 }
 
@@ -562,19 +649,20 @@ async fn travel(
 
 async fn finish(
     session: &Session,
+    args: &ScaleArgs,
     way: &Way,
     file: &PlanFile,
     change: change::Plan,
     machine: &Machine,
-    ran: Ran,
+    ran: Result<Ran, Failure>,
 ) -> Result<(), Failure> {
     let state = machine.state();
     let name = &machine.plan().topic;
-    let both = both_ways(name, way.undoing);
+    let both = both_ways(session, args, way.undoing);
     let stopped = |code: u8, what: String, why: Vec<String>| {
         // Something may have been written: that goes into the journal as well.
         let outcomes = vec![Outcome::Unproven(format!("{what}; {state}")); change.steps.len()];
-        let undo = format!("rmq topic scale {} --undo", quoted(name));
+        let undo = way_on(session, args, "--undo");
         change::journal(session, &change, &outcomes, Some(&undo));
         let failure = Failure::new(code, format!("{what}; state: {state}"));
         let failure = if why.is_empty() {
@@ -584,13 +672,20 @@ async fn finish(
         };
         Err(failure.hint(both.clone()))
     };
+    let ran = match ran {
+        Ok(ran) => ran,
+        // The plan file cannot be written: the topic is where it is all the same.
+        Err(failure) => {
+            return stopped(
+                failure.exit,
+                format!("scaling topic {name} was interrupted: {}", failure.what),
+                failure.why.into_iter().collect(),
+            );
+        }
+    };
     match ran {
         Ran::End(End::Done) => {
-            for (addr, done) in session.client.clear_scale_mark(name).await {
-                if let Err(e) = done {
-                    session.warn(&format!("the mark at name server {addr} stays: {}", e.reason()));
-                }
-            }
+            unmark(session, name, &way.token).await;
             if let Err(e) = file.remove() {
                 session.warn(&format!("the plan file stays: {e}"));
             }
@@ -599,7 +694,7 @@ async fn finish(
             }
             session.note(&format!("topic {name}: {state}"));
             let outcomes = vec![Outcome::Done; change.steps.len()];
-            change::report(session, &change, outcomes, undo_line(&way.found, machine.plan()))
+            change::report(session, &change, outcomes, undo_line(&way.found, machine))
         }
         Ran::End(End::Deadline(why)) => stopped(
             exit::TIMEOUT,
@@ -616,7 +711,7 @@ async fn finish(
         ),
         Ran::End(End::Unreachable(why)) => stopped(
             exit::PRECONDITION,
-            format!("scaling topic {name} was interrupted: brokers cannot be seen"),
+            format!("scaling topic {name} was interrupted: brokers cannot be seen or written"),
             why,
         ),
         Ran::End(End::Changed(why)) => stopped(
@@ -633,8 +728,16 @@ async fn finish(
 }
 
 /// The command that brings back the numbers before, one for each different pair; none where some written queues had
-/// no reader.
-fn undo_line(found: &Found, plan: &Plan) -> Option<String> {
+/// no reader. What had to be allowed for the way has to be for the way back.
+fn undo_line(found: &Found, machine: &Machine) -> Option<String> {
+    let plan = machine.plan();
+    let mut allowed = String::new();
+    if found.ordered {
+        allowed.push_str(" --allow-reorder");
+    }
+    for group in &machine.settings().ignored {
+        allowed.push_str(&format!(" --ignore-group {}", quoted(group)));
+    }
     let mut by_numbers: BTreeMap<(i32, i32), Vec<&str>> = BTreeMap::new();
     for (broker, _) in &found.brokers {
         if let Some(on) = plan.brokers.get(&broker.id.name)
@@ -652,18 +755,21 @@ fn undo_line(found: &Found, plan: &Plan) -> Option<String> {
             format!("--read-to {read} --write-to {write}")
         };
         let brokers: String = brokers.iter().map(|b| format!(" --broker {b}")).collect();
-        format!("rmq topic scale {} {numbers}{brokers}", quoted(&plan.topic))
+        format!(
+            "rmq topic scale {} {numbers}{brokers}{allowed}",
+            quoted(&plan.topic)
+        )
     });
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| lines.join(" && "))
 }
 
-fn kept_path(cluster: &str, topic: &str) -> Result<PathBuf, Failure> {
+fn kept_path(session: &Session, cluster: &str, topic: &str) -> Result<PathBuf, Failure> {
     let dir = super::context::state_dir().ok_or_else(|| {
         Failure::new(
             exit::PRECONDITION,
             "there is no state directory for the resume file; nothing was changed",
         )
     })?;
-    Ok(PlanFile::path_in(&dir, cluster, topic))
+    Ok(PlanFile::path_in(&dir, cluster, topic, &session.name_servers))
 }

@@ -96,6 +96,8 @@ pub fn namesrv_start(args: &NamesrvStartArgs) -> anyhow::Result<()> {
     if let Some(path) = file.path().filter(|_| config.config_store_path.is_empty()) {
         config.config_store_path = std::path::absolute(path)?.display().to_string();
     }
+    let set = args.role.set.iter().filter_map(|pair| pair.split_once('='));
+    config.on_command_line = set.map(|(key, _)| key.trim().to_owned()).collect();
     let log_dir = args.role.log_dir.clone().map_or_else(|| state_dir("logs"), Ok)?;
     let _log = telemetry::start(Destination {
         stderr: true,

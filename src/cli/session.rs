@@ -296,7 +296,8 @@ impl Session {
 
     /// A command, or several joined by `&&`, for the same servers as this one.
     pub fn for_same_servers(&self, command: &str) -> String {
-        let parts = command.split(" && ").map(|part| {
+        let commands = commands(command);
+        let parts = commands.into_iter().map(|part| {
             let missing = self.place.iter().filter(|flag| {
                 flag.split(' ')
                     .next()
@@ -387,6 +388,26 @@ impl Session {
     }
 }
 
+/// The commands of a line that are joined by `&&`; one inside quotes joins nothing.
+fn commands(line: &str) -> Vec<&str> {
+    const AND: &str = " && ";
+    let (mut parts, mut begin, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
+    for (at, c) in line.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if !quoted => escaped = true,
+            '\'' => quoted = !quoted,
+            ' ' if !quoted && at >= begin && line[at..].starts_with(AND) => {
+                parts.push(&line[begin..at]);
+                begin = at + AND.len();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&line[begin..]);
+    parts
+}
+
 /// The flags of a command line that say which servers are meant. What stands in the environment is there for the next
 /// command as well.
 fn place(global: &Global) -> Vec<String> {
@@ -444,4 +465,21 @@ fn name_servers(global: &Global, chosen: &Context) -> Result<Vec<String>, Failur
         (chosen.namesrv.join(";"), "context")
     };
     context::name_servers(&text).map_err(|e| Failure::usage(format!("{from}: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values with everything that a shell takes for something, as `quoted` writes them.
+    #[test]
+    fn commands_are_told_apart_outside_of_quotes_only() {
+        let first = format!("rmq kv put a {}", quoted("x && y"));
+        let second = format!("rmq kv put b {}", quoted("it's && 'so'"));
+        assert_eq!(commands(&first), [first.as_str()]);
+        let both = format!("{first} && {second} && rmq c");
+        assert_eq!(commands(&both), [first.as_str(), second.as_str(), "rmq c"]);
+        assert_eq!(commands("rmq a && rmq b"), ["rmq a", "rmq b"]);
+        assert_eq!(commands(""), [""]);
+    }
 }

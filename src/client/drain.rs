@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::admin::cluster::BrokerAt;
-use super::admin::topic::kind;
+use super::admin::topic::{MAX_QUEUES, kind};
 use super::error::{Error, Server};
+use super::positions::unread;
 use super::produce::now_ms;
 use super::scale::Pending;
 use super::scale::pending::{Landing, Waiting};
-use super::snapshot::TopicKind;
+use super::snapshot::{GroupLag, TopicKind};
 use super::{Client, Which};
 use crate::protocol::body::{ConsumeType, MessageModel, TopicRouteData};
 use crate::protocol::model::Perm;
@@ -599,6 +600,27 @@ impl Observer {
         }
     }
 
+    /// What a group has to read in the queues of a topic that its rows do not name.
+    async fn untold(
+        &self,
+        client: &Client,
+        server: &Server,
+        (group, topic, queues): (&str, &str, i32),
+        rows: &[GroupLag],
+    ) -> Result<i64, Error> {
+        let told = rows.iter().filter(|row| row.topic == topic).map(|row| row.queue);
+        let told: BTreeSet<i32> = told.collect();
+        if (0..queues).all(|queue| told.contains(&queue)) {
+            return Ok(0);
+        }
+        let ranges = client.queue_ranges(server, topic, 0..queues).await?;
+        let name = self.broker.id.name.as_str();
+        let untold = client
+            .untold_rows((name, server), (group, topic), rows, &ranges)
+            .await?;
+        Ok(untold.iter().map(|row| unread(row, &ranges)).sum())
+    }
+
     /// Backlog of every group that the broker knows by a configuration or by a position. The list of all groups in
     /// one answer (317) leaves out read queues that are not written and groups without a configuration.
     async fn groups(&self, client: &Client, server: &Server, look: &mut Look) -> Result<(), Error> {
@@ -611,14 +633,33 @@ impl Observer {
             .into_keys()
             .filter(|group| !super::admin::group::is_system(group))
             .collect();
+        let topics = client
+            .broker_topics(server, client.deadline())
+            .await?
+            .topic_config_table;
         let lags = client
-            .each(groups, |group| async move {
-                let lag = client.group_lag(server, &group, None, client.deadline()).await?;
-                let inflight: i64 = lag.queues.iter().map(|q| q.inflight.unwrap_or(0).max(0)).sum();
-                let lag: i64 = lag.queues.iter().filter_map(|q| q.lag()).sum();
-                // Asked of groups without a backlog as well: who is online now is waited for to the end.
-                let clients = client.group_clients(server, &group, client.deadline()).await?;
-                Ok::<_, Error>((group, lag, inflight, clients))
+            .each(groups, |group| {
+                let topics = &topics;
+                async move {
+                    let lag = client.group_lag(server, &group, None, client.deadline()).await?;
+                    let inflight: i64 = lag.queues.iter().map(|q| q.inflight.unwrap_or(0).max(0)).sum();
+                    // Asked of groups without a backlog as well: who is online now is waited for to the end.
+                    let clients = client.group_clients(server, &group, client.deadline()).await?;
+                    let mut unread: i64 = lag.queues.iter().filter_map(|q| q.lag()).sum();
+                    if let Some(c) = clients
+                        .as_ref()
+                        .filter(|c| c.message_model != MessageModel::Broadcasting)
+                    {
+                        let subscribed = c.subscription_table.keys();
+                        for (topic, config) in subscribed.filter_map(|topic| topics.get_key_value(topic)) {
+                            let queues = config.read_queue_nums.max(config.write_queue_nums);
+                            let of = (group.as_str(), topic.as_str(), queues.clamp(0, MAX_QUEUES));
+                            let untold = self.untold(client, server, of, &lag.queues).await?;
+                            unread = unread.saturating_add(untold);
+                        }
+                    }
+                    Ok::<_, Error>((group, unread, inflight, clients))
+                }
             })
             .await;
         for answer in lags {

@@ -136,16 +136,13 @@ impl Backlog {
         )
     }
 
-    fn add_clients(&mut self, broker: &Server, answer: Result<Option<ConsumerConnection>, Error>) {
-        // A broker that does not answer is told by its backlog already.
-        if let Ok(Some(connection)) = answer {
-            for one in &connection.connection_set {
-                self.clients
-                    .entry(one.client_id.clone())
-                    .or_insert_with(|| broker.clone());
-            }
-            self.connection = Some(connection);
+    fn add_clients(&mut self, broker: &Server, connection: ConsumerConnection) {
+        for one in &connection.connection_set {
+            self.clients
+                .entry(one.client_id.clone())
+                .or_insert_with(|| broker.clone());
         }
+        self.connection = Some(connection);
     }
 }
 
@@ -240,9 +237,15 @@ impl Client {
             })
             .await;
         let mut found = Backlogs::default();
+        let mut unasked = Vec::new();
         for (group, server, lag, clients) in answers {
             let backlog = found.groups.entry(group).or_default();
-            backlog.add_clients(&server, clients);
+            match clients {
+                Ok(Some(connection)) => backlog.add_clients(&server, connection),
+                Ok(None) => {}
+                // Without that answer an online group looks offline.
+                Err(e) => unasked.push((server.clone(), e)),
+            }
             match lag {
                 Ok(lag) => {
                     backlog.queues.extend(lag.queues);
@@ -250,6 +253,9 @@ impl Client {
                 }
                 Err(e) => found.fail(&server, e),
             }
+        }
+        for (server, e) in unasked {
+            found.fail(&server, e);
         }
         found
     }
@@ -318,21 +324,28 @@ impl Client {
             .collect();
         let connections = self
             .each(targets, |(group, home)| async move {
+                let mut failed = Vec::new();
                 for broker in home {
-                    let answer = self.group_clients(&broker, &group, self.deadline()).await;
-                    if !matches!(answer, Ok(None)) {
-                        return Some((group, broker, answer));
+                    match self.group_clients(&broker, &group, self.deadline()).await {
+                        Ok(Some(connection)) => return (Some((group, broker, connection)), failed),
+                        Ok(None) => {}
+                        Err(e) => failed.push((broker, e)),
                     }
                 }
-                None
+                (None, failed)
             })
             .await;
-        for (group, broker, answer) in connections.into_iter().flatten() {
-            found
-                .groups
-                .entry(group)
-                .or_default()
-                .add_clients(&broker, answer);
+        for (connection, failed) in connections {
+            if let Some((group, broker, connection)) = connection {
+                found
+                    .groups
+                    .entry(group)
+                    .or_default()
+                    .add_clients(&broker, connection);
+            }
+            for (broker, e) in failed {
+                found.fail(&broker, e);
+            }
         }
         found
     }
@@ -567,7 +580,7 @@ mod tests {
             message_model: MessageModel::Broadcasting,
             ..ConsumerConnection::default()
         };
-        group.add_clients(&Server::at("b:1"), Ok(Some(connection)));
+        group.add_clients(&Server::at("b:1"), connection);
         assert_eq!((group.kind(), group.lag()), (GroupKind::Broadcasting, None));
     }
 }

@@ -11,6 +11,7 @@ use super::admin::cluster::BrokerAt;
 use super::admin::message::QueueAt;
 use super::error::{Error, Server};
 use super::lag::GroupKind;
+use super::snapshot::GroupLag;
 use super::{Client, Deadline};
 use crate::protocol::body::{Connection, ConsumeType, MessageModel, SubscriptionData};
 use crate::protocol::codes;
@@ -279,6 +280,39 @@ impl Client {
         Ok(positions)
     }
 
+    /// Rows for those queues of a topic with messages that an answer of [`Client::group_lag`] does not name. No row is no
+    /// proof: a group that has no position may have everything to read.
+    pub(crate) async fn untold_rows(
+        &self,
+        (name, broker): (&str, &Server),
+        (group, topic): (&str, &str),
+        told: &[GroupLag],
+        ranges: &BTreeMap<i32, (i64, i64)>,
+    ) -> Result<Vec<GroupLag>, Error> {
+        let is_told = |queue: i32| told.iter().any(|row| row.topic == topic && row.queue == queue);
+        let untold = ranges.iter().filter(|(queue, _)| !is_told(**queue));
+        let rows = self
+            .each(untold.collect(), |(queue, (min, max))| async move {
+                let committed = if min < max {
+                    self.committed(broker, group, topic, *queue, self.deadline())
+                        .await?
+                } else {
+                    None
+                };
+                Ok::<_, Error>(GroupLag {
+                    group: group.to_owned(),
+                    topic: topic.to_owned(),
+                    broker: name.to_owned(),
+                    queue: *queue,
+                    max: *max,
+                    committed,
+                    ..GroupLag::default()
+                })
+            })
+            .await;
+        rows.into_iter().collect()
+    }
+
     /// First and end offset of some of a topic's queues on one broker. Brokers up to 5.2 tell those of written queues
     /// only (202 goes by the number of write queues there); the others are asked for one by one.
     pub(crate) async fn queue_ranges(
@@ -458,6 +492,13 @@ impl Client {
         })
         .await
     }
+}
+
+/// Messages of a row's queue that the group has not read. Those that are deleted already are nobody's backlog.
+pub(crate) fn unread(row: &GroupLag, ranges: &BTreeMap<i32, (i64, i64)>) -> i64 {
+    let (min, _) = ranges.get(&row.queue).copied().unwrap_or((0, row.max));
+    let read = row.committed.unwrap_or(0).max(min);
+    row.max.saturating_sub(read).max(0)
 }
 
 /// Queues that an answer left out.

@@ -51,6 +51,9 @@ pub struct NamesrvConfig {
     /// Who may register brokers and change topics, KV and configuration: addresses or networks (`10.0.0.0/8`),
     /// separated by `,` or `;`. Empty is everyone. Ours, not Java's.
     pub write_allow_list: String,
+    /// Keys that stood on the command line: at the next start they win over what a change wrote to the file. Not a key.
+    #[serde(skip)]
+    pub on_command_line: Vec<String>,
 }
 
 impl Default for NamesrvConfig {
@@ -72,6 +75,7 @@ impl Default for NamesrvConfig {
             wait_seconds_for_service: 45,
             config_black_list: "configBlackList;configStorePath;kvConfigPath".into(),
             write_allow_list: String::new(),
+            on_command_line: Vec::new(),
         }
     }
 }
@@ -202,8 +206,19 @@ impl Namesrv {
                 "Can not update config in black list.",
             ));
         }
-        let changed = config_file::merge(&present, changes, NamesrvConfig::LIMITS)
+        let mut changed = config_file::merge(&present, changes, NamesrvConfig::LIMITS)
             .map_err(|e| Refusal::new(codes::INVALID_PARAMETER, e.to_string()))?;
+        changed.on_command_line.clone_from(&present.on_command_line);
+        // Neither in force now nor at the next start.
+        let lost = |key: &str| AT_START.contains(&key) && present.on_command_line.iter().any(|k| k == key);
+        if let Some((key, _)) = changes.iter().find(|(key, _)| lost(key)) {
+            return Err(Refusal::new(
+                codes::INVALID_PARAMETER,
+                format!(
+                    "{key} is read at the start and set on the command line, which wins: the change would be lost"
+                ),
+            ));
+        }
         if changed.config_store_path.is_empty() {
             // Success would be a lie: neither in force now nor there at the next start.
             if let Some((key, _)) = changes.iter().find(|(key, _)| AT_START.contains(key)) {

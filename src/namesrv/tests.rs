@@ -497,6 +497,17 @@ async fn a_change_is_kept_beside_what_the_file_says_or_refused_where_it_would_be
         ["enableTopicList=false", "listenPort=9999", "somethingElse=1"],
         "{kept}"
     );
+    let f =
+        Fixture::start(|c| c.on_command_line = vec!["listenPort".into(), "orderMessageEnable".into()]).await;
+    let (code, remark) = f
+        .refusal(UpdateNamesrvConfig, Text("listenPort=9999\n".into()))
+        .await;
+    assert_eq!(code, codes::INVALID_PARAMETER);
+    assert!(remark.contains("command line"), "{remark}");
+    for value in ["true", "false"] {
+        let change = Text(format!("orderMessageEnable={value}\n"));
+        f.call(UpdateNamesrvConfig, change).await.unwrap();
+    }
     let f = Fixture::start(|c| c.config_store_path.clear()).await;
     let (code, remark) = f
         .refusal(UpdateNamesrvConfig, Text("listenPort=9999\n".into()))

@@ -30,8 +30,9 @@ pub struct Own {
 }
 
 impl Own {
-    /// The process that listens on a broker's address; anything but an `rmq broker start` of this host is a failure.
-    pub fn find(broker: &BrokerAt) -> Result<Self, Failure> {
+    /// The process that listens on a broker's address; anything but an `rmq broker start` of this host is a failure. So is
+    /// an address that the client maps to another one: then the broker is not the process that has it here.
+    pub fn find(broker: &BrokerAt, mapped: Option<String>) -> Result<Self, Failure> {
         let no = |why: &str| {
             Failure::new(
                 exit::PRECONDITION,
@@ -43,6 +44,11 @@ impl Own {
             .because(why.to_owned())
             .hint("drain it without --then-stop and stop it on its host")
         };
+        if let Some(dialled) = mapped {
+            return Err(no(&format!(
+                "It is reached at {dialled} (--broker-map): the process at its own address on this host is another one."
+            )));
+        }
         let addr: SocketAddr = broker
             .addr
             .parse()
@@ -119,7 +125,7 @@ fn listener(addr: SocketAddr) -> Option<Pid> {
     let mut sockets = BTreeSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text = std::fs::read_to_string(table).unwrap_or_default();
-        sockets.extend(listening(&text, addr.port()));
+        sockets.extend(listening(&text, addr));
     }
     let wanted: BTreeSet<String> = sockets.iter().map(|inode| format!("socket:[{inode}]")).collect();
     let mut found = BTreeSet::new();
@@ -139,24 +145,51 @@ fn listener(addr: SocketAddr) -> Option<Pid> {
             found.insert(pid);
         }
     }
-    // Two that listen on the same port of different addresses cannot be told apart here.
+    // One on the address and one on all addresses: which of them is meant cannot be told.
     match found.into_iter().collect::<Vec<_>>().as_slice() {
         [pid] => Pid::from_raw(*pid),
         _ => None,
     }
 }
 
-/// Inodes of the listening sockets of a port, from the text of `/proc/net/tcp`.
-fn listening(text: &str, port: u16) -> BTreeSet<u64> {
+/// Inodes of the sockets that listen on an address, or on its port of all addresses, from the text of `/proc/net/tcp` or
+/// `tcp6`.
+fn listening(text: &str, addr: SocketAddr) -> BTreeSet<u64> {
+    let takes = |ip: IpAddr| {
+        let covers = ip.is_unspecified() && (ip.is_ipv6() || addr.is_ipv4());
+        covers || ip.to_canonical() == addr.ip().to_canonical()
+    };
     text.lines()
         .skip(1)
         .filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let (_, at) = fields.get(1)?.rsplit_once(':')?;
-            let is_it = u16::from_str_radix(at, 16).ok()? == port && *fields.get(3)? == LISTENING;
+            let (ip, port) = fields.get(1)?.rsplit_once(':')?;
+            let is_it = u16::from_str_radix(port, 16).ok()? == addr.port()
+                && *fields.get(3)? == LISTENING
+                && takes(local(ip)?);
             is_it.then(|| fields.get(9)?.parse().ok()).flatten()
         })
         .collect()
+}
+
+/// An address as `/proc/net/tcp` has it: hexadecimal words of 32 bits, each in the byte order of this machine.
+fn local(text: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        u32::from_str_radix(text.get(at..at + 8)?, 16)
+            .ok()
+            .map(u32::to_ne_bytes)
+    };
+    match text.len() {
+        8 => Some(IpAddr::from(word(0)?)),
+        32 => {
+            let mut bytes = [0; 16];
+            for (at, part) in bytes.chunks_exact_mut(4).enumerate() {
+                part.copy_from_slice(&word(at * 8)?);
+            }
+            Some(IpAddr::from(bytes))
+        }
+        _ => None,
+    }
 }
 
 /// True for a running `rmq broker start`.
@@ -190,9 +223,54 @@ mod tests {
              0: 0100007F:2A9F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0\n   \
              1: 0100007F:2A9F 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 100 0\n   \
              2: 0100007F:2AA0 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0 100 0\n";
-        assert_eq!(listening(text, 10911), [4711].into());
-        assert!(listening(text, 1).is_empty());
-        assert!(listening("", 10911).is_empty());
+        let at = |addr: &str| addr.parse::<SocketAddr>().unwrap();
+        assert_eq!(listening(text, at("127.0.0.1:10911")), [4711].into());
+        assert!(listening(text, at("127.0.0.1:1")).is_empty());
+        assert!(listening("", at("127.0.0.1:10911")).is_empty());
+    }
+
+    /// The same port of another address is another broker. As Linux writes them on a little-endian machine.
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn a_socket_of_another_address_is_not_meant() {
+        let line = |local: &str, inode: u32| {
+            format!(
+                "  0: {local}:2A9F 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0 100 0\n"
+            )
+        };
+        let at = |addr: &str| addr.parse::<SocketAddr>().unwrap();
+        let one = |local: &str, addr: &str| {
+            let text = format!("heading\n{}", line(local, 7));
+            !listening(&text, at(addr)).is_empty()
+        };
+        assert!(one("0100007F", "127.0.0.1:10911"));
+        assert!(!one("0200007F", "127.0.0.1:10911"));
+        assert!(one("00000000", "127.0.0.2:10911"));
+        let (any, mapped, own) = (
+            "00000000000000000000000000000000",
+            "0000000000000000FFFF00000100007F",
+            "00000000000000000000000001000000",
+        );
+        assert!(one(any, "127.0.0.1:10911") && one(any, "[::1]:10911"));
+        assert!(one(mapped, "127.0.0.1:10911") && !one(mapped, "127.0.0.2:10911"));
+        assert!(one(own, "[::1]:10911") && !one(own, "[::2]:10911"));
+        assert!(!one("00000000", "[::1]:10911"));
+        assert!(!one("zz", "127.0.0.1:10911"));
+    }
+
+    #[test]
+    fn a_broker_behind_an_address_map_is_not_stopped() {
+        let broker = BrokerAt {
+            id: crate::client::snapshot::BrokerId {
+                cluster: "c".into(),
+                name: "b".into(),
+                id: 0,
+            },
+            addr: "127.0.0.1:10911".into(),
+        };
+        let refused = Own::find(&broker, Some("10.0.0.1:10911".into())).unwrap_err();
+        assert_eq!(refused.exit, exit::PRECONDITION);
+        assert!(refused.why.unwrap().contains("10.0.0.1:10911"));
     }
 
     #[test]

@@ -15,10 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Queues;
 use super::observe::Observer;
-use super::{OnBroker, Queues};
 use crate::client::admin::group::is_system;
-use crate::client::admin::message::QueueAt;
 use crate::client::error::{Error, Server};
 use crate::client::{BrokerAt, Client};
 use crate::protocol::body::{ConsumeFromWhere, ConsumerConnection, MessageModel};
@@ -116,7 +115,9 @@ impl Observer {
             let (Some(broker), Some(Ok(_))) = (self.brokers.get(&name), numbers.get(&name)) else {
                 continue;
             };
-            let ranges = match ranges(client, broker, &self.plan().topic, &on).await {
+            let server = broker.server();
+            let ranges = client.queue_ranges(&server, &self.plan().topic, on.grown());
+            let ranges = match ranges.await {
                 Ok(ranges) => ranges,
                 Err(e) => {
                     begins.unknown.push(format!("queues on {name}: {}", e.reason()));
@@ -286,34 +287,6 @@ async fn answer(
         Err(e) if e.remote_code() == Some(codes::QUERY_NOT_FOUND) => Ok(None),
         Err(e) => Err(e),
     }
-}
-
-/// First and end offset of the queues that producers get on a broker. They are read from the queues themselves: nobody
-/// writes there yet.
-async fn ranges(
-    client: &Client,
-    broker: &BrokerAt,
-    topic: &str,
-    on: &OnBroker,
-) -> Result<BTreeMap<i32, (i64, i64)>, Error> {
-    let server = broker.server();
-    let answers = client
-        .each(on.grown().collect(), |queue| {
-            let at = QueueAt {
-                broker: server.clone(),
-                queue,
-            };
-            async move {
-                let (min, max) = tokio::join!(
-                    client.min_offset(&at, topic, client.deadline()),
-                    client.max_offset(&at, topic, client.deadline())
-                );
-                let (min, max) = (min?.max(0), max?.max(0));
-                Ok::<_, Error>((queue, (min.min(max), max)))
-            }
-        })
-        .await;
-    answers.into_iter().collect()
 }
 
 impl Client {

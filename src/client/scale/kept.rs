@@ -18,6 +18,8 @@ pub struct Kept {
     api: String,
     /// Cluster of the topic.
     pub cluster: String,
+    /// The name servers that know the cluster.
+    pub name_servers: Vec<String>,
     /// The same as in the mark at the name servers.
     pub token: String,
     /// When the way began, RFC 3339.
@@ -31,16 +33,55 @@ pub struct Kept {
 
 impl Kept {
     /// What is kept of a way.
-    pub fn new(cluster: String, token: String, begun: String, undoing: bool, machine: Machine) -> Self {
+    pub fn new(
+        cluster: String,
+        name_servers: &[String],
+        token: String,
+        begun: String,
+        machine: Machine,
+    ) -> Self {
         Self {
             api: API.into(),
             cluster,
+            name_servers: in_order(name_servers),
             token,
             begun,
-            undoing,
+            undoing: false,
             machine,
         }
     }
+
+    /// The same, as a way back.
+    #[must_use]
+    pub fn undoing(self, undoing: bool) -> Self {
+        Self { undoing, ..self }
+    }
+
+    /// True for a way of this topic of this cluster at these name servers.
+    pub fn is_of(&self, cluster: &str, topic: &str, name_servers: &[String]) -> bool {
+        self.cluster == cluster
+            && self.machine.plan().topic == topic
+            && self.name_servers == in_order(name_servers)
+    }
+}
+
+fn in_order(name_servers: &[String]) -> Vec<String> {
+    let mut list = name_servers.to_vec();
+    list.sort();
+    list.dedup();
+    list
+}
+
+/// The name of a file about an object of a cluster at these name servers: readable, and with a hash (FNV-1a, 64 bits)
+/// over all of it, since clusters of the same name are many and `prod` `eu-orders` reads like `prod-eu` `orders`.
+pub fn file_name(cluster: &str, object: &str, name_servers: &[String]) -> String {
+    let plain = |text: &str| text.replace(['/', '%', ':'], "_");
+    let servers = in_order(name_servers).join(";");
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in [cluster, object, servers.as_str()].join("\0").bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{}-{}-{hash:016x}.json", plain(cluster), plain(object))
 }
 
 /// Why a plan file cannot be used.
@@ -80,10 +121,23 @@ pub struct PlanFile {
 
 impl PlanFile {
     /// Where the plan file of a topic is, under a state directory.
-    pub fn path_in(state_dir: &Path, cluster: &str, topic: &str) -> PathBuf {
-        let plain = |text: &str| text.replace(['/', '%'], "_");
-        let name = format!("{}-{}.json", plain(cluster), plain(topic));
+    pub fn path_in(state_dir: &Path, cluster: &str, topic: &str, name_servers: &[String]) -> PathBuf {
+        let name = file_name(cluster, topic, name_servers);
         state_dir.join("scale").join(name)
+    }
+
+    /// Ways of a topic of this name that were begun at other name servers: `path` is that of the ones at hand.
+    pub fn elsewhere(path: &Path, topic: &str) -> Vec<Kept> {
+        let files = path.parent().and_then(|dir| std::fs::read_dir(dir).ok());
+        files
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|other| other != path && other.extension().is_some_and(|end| end == "json"))
+            .filter_map(|other| Self::peek(&other).ok().flatten())
+            .filter(|kept| kept.machine.plan().topic == topic)
+            .collect()
     }
 
     /// What is kept of a topic's way, without a lock: for a look.
@@ -166,14 +220,44 @@ mod tests {
             brokers: std::collections::BTreeMap::new(),
         };
         let machine = Machine::new(plan, Settings::default(), 5);
-        Kept::new("c".into(), "1-2".into(), "then".into(), false, machine)
+        Kept::new("c".into(), &servers(), "1-2".into(), "then".into(), machine)
+    }
+
+    fn servers() -> Vec<String> {
+        vec!["b:1".into(), "a:1".into()]
+    }
+
+    #[test]
+    fn a_plan_file_is_of_one_topic_of_one_cluster_at_its_name_servers() {
+        let one = ["a:1".to_owned()];
+        assert_ne!(
+            file_name("prod", "eu-orders", &one),
+            file_name("prod-eu", "orders", &one)
+        );
+        assert_ne!(file_name("c", "T", &one), file_name("c", "T", &servers()));
+        assert_ne!(file_name("c", "a_b", &one), file_name("c", "a%b", &one));
+        let turned: Vec<String> = servers().into_iter().rev().collect();
+        assert_eq!(file_name("c", "T", &turned), file_name("c", "T", &servers()));
+        let kept = kept();
+        assert!(kept.is_of("c", "T", &turned));
+        assert!(!kept.is_of("d", "T", &turned));
+        assert!(!kept.is_of("c", "U", &turned));
+        assert!(!kept.is_of("c", "T", &one));
+        let dir = tempfile::tempdir().unwrap();
+        let (file, _) = PlanFile::open(PlanFile::path_in(dir.path(), "c", "T", &turned)).unwrap();
+        file.write(&kept).unwrap();
+        let other = PlanFile::path_in(dir.path(), "c", "T", &one);
+        assert!(PlanFile::open(other.clone()).unwrap().1.is_none());
+        assert_eq!(PlanFile::elsewhere(&other, "T").len(), 1);
+        assert!(PlanFile::elsewhere(file.path(), "T").is_empty());
     }
 
     #[test]
     fn a_plan_file_has_one_holder_and_says_what_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let path = PlanFile::path_in(dir.path(), "c", "%RETRY%x/y");
-        assert_eq!(path.file_name().unwrap(), "c-_RETRY_x_y.json");
+        let path = PlanFile::path_in(dir.path(), "c", "%RETRY%x/y", &servers());
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("c-_RETRY_x_y-"), "{name}");
         let (file, nothing) = PlanFile::open(path.clone()).unwrap();
         assert!(nothing.is_none());
         assert!(matches!(PlanFile::open(path.clone()), Err(KeptError::Locked(_))));

@@ -1,6 +1,6 @@
 //! What to do next, from what was seen. No clock, no network: the same looks give the same decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -120,8 +120,10 @@ pub(super) struct Memory {
     pub positions: BTreeMap<String, (i64, i64)>,
     /// Since when no group has a backlog.
     pub read_since: Option<i64>,
-    /// Ends when the new queues came.
-    first_ends: Option<Ends>,
+    /// Ends before the new queues came, or as they were seen first: one of a longer life of the topic has messages.
+    first_ends: Ends,
+    /// The last writes that failed in this step, by broker.
+    failed_writes: BTreeMap<String, String>,
     /// What the last wait was for.
     waiting: Vec<String>,
     /// The conditions of each step as they were seen last.
@@ -202,8 +204,9 @@ impl Machine {
             Step::Positions => wants.begins = self.plan.grows(),
             Step::Writers | Step::Settle => wants.routes = true,
             Step::Drain => wants.drained = true,
+            Step::SetWrite => wants.ends = self.plan.grows(),
             Step::Traffic => wants.ends = true,
-            Step::RaiseRead | Step::SetWrite | Step::LowerRead | Step::Done => {}
+            Step::RaiseRead | Step::LowerRead | Step::Done => {}
         }
         wants
     }
@@ -342,7 +345,26 @@ impl Machine {
         self.memory.nothing_waited = false;
         self.memory.positions.clear();
         self.memory.read_since = None;
-        self.memory.first_ends = None;
+        self.memory.failed_writes.clear();
+    }
+
+    /// Remembers which of the last writes failed, by broker: when they go on failing, that is why the way ends.
+    pub fn note_failed(&mut self, failed: impl IntoIterator<Item = (String, String)>) {
+        self.memory.failed_writes = failed.into_iter().collect();
+    }
+
+    /// The end after writes that do not show: of those brokers that refuse them, or of somebody else's change.
+    fn not_taken(&self, brokers: &BTreeSet<&str>, lines: Vec<String>) -> End {
+        let failed = self.memory.failed_writes.iter();
+        let failed: Vec<String> = failed
+            .filter(|(name, _)| brokers.contains(name.as_str()))
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
+        if failed.is_empty() {
+            End::Changed(lines)
+        } else {
+            End::Unreachable(failed)
+        }
     }
 
     pub(super) fn since_entry(&self, now: i64) -> Duration {
@@ -367,7 +389,8 @@ impl Machine {
             let lines = writes
                 .iter()
                 .map(|(name, queues)| format!("{name} does not take {queues}"));
-            return Some(Next::End(End::Changed(lines.collect())));
+            let brokers = writes.iter().map(|(name, _)| name.as_str()).collect();
+            return Some(Next::End(self.not_taken(&brokers, lines.collect())));
         }
         Some(Next::Write(writes))
     }
@@ -489,6 +512,7 @@ impl Machine {
                 if let Some(end) = self.check(|on, q| q.read >= on.target.write) {
                     return Some(end);
                 }
+                self.note_first_ends(seen);
                 let next = self.write(|on, q| Queues {
                     read: q.read,
                     write: on.target.write,
@@ -605,7 +629,8 @@ impl Machine {
                     begin.broker, begin.group, begin.queue
                 )
             });
-            return Some(Next::End(End::Changed(lines.collect())));
+            let brokers = begins.missing.iter().map(|begin| begin.broker.as_str()).collect();
+            return Some(Next::End(self.not_taken(&brokers, lines.collect())));
         }
         for begin in begins.missing.iter().filter(|begin| begin.passed_over > 0) {
             let note = begin.to_string();
@@ -622,52 +647,70 @@ impl Machine {
             .map(|why| self.check_of(CheckState::Unknown, why.clone()))
     }
 
+    fn note_first_ends(&mut self, seen: &Observation) {
+        for (at, end) in &seen.ends {
+            self.memory.first_ends.entry(at.clone()).or_insert(*end);
+        }
+    }
+
     /// Messages in every new queue are good to see, and no condition.
     fn traffic(&mut self, seen: &Observation) -> Option<Next> {
         let now = seen.now_ms;
-        let first = &*self.memory.first_ends.get_or_insert_with(|| seen.ends.clone());
+        self.note_first_ends(seen);
+        let first = &self.memory.first_ends;
         let grew = |at: &(String, i32)| seen.ends.get(at) > first.get(at);
-        let is_new = |at: &(String, i32)| {
-            self.plan
-                .brokers
-                .get(&at.0)
-                .is_some_and(|on| on.grown().contains(&at.1))
-        };
-        let empty: Vec<String> = seen
-            .ends
+        let new = self
+            .plan
+            .brokers
             .iter()
-            .filter(|(at, end)| is_new(at) && **end == 0)
-            .map(|((broker, queue), _)| format!("{broker}/{queue}"))
-            .collect();
+            .flat_map(|(name, on)| on.grown().map(move |queue| (name.clone(), queue)));
+        // A queue whose end was not told may have messages or none.
+        let (told, untold): (Vec<_>, Vec<_>) = new.partition(|at| seen.ends.contains_key(at));
+        let names = |queues: Vec<&(String, i32)>| {
+            let names: Vec<String> = queues
+                .iter()
+                .map(|(name, queue)| format!("{name}/{queue}"))
+                .collect();
+            names.join(", ")
+        };
+        let (empty, untold) = (
+            names(told.iter().filter(|at| !grew(at)).collect()),
+            names(untold.iter().collect()),
+        );
         let busy = seen.ends.keys().any(grew);
         let waits = self.since_entry(now) < self.settings.verify_wait;
-        let check = match (empty.is_empty(), waits) {
-            (true, _) => self.check_of(CheckState::Met, "messages in every new queue".into()),
-            (false, waits) => self.check_of(
-                if waits {
-                    CheckState::Waiting
-                } else {
-                    CheckState::Ignored
-                },
-                format!("messages in new queues: none yet in {}", empty.join(", ")),
-            ),
-        };
-        let mut conditions = vec![check];
+        let state = |open: CheckState| if waits { open } else { CheckState::Ignored };
+        let mut conditions = Vec::new();
+        if !empty.is_empty() {
+            let text = format!("messages in new queues: none yet in {empty}");
+            conditions.push(self.check_of(state(CheckState::Waiting), text));
+        }
+        if !untold.is_empty() {
+            let text = format!("messages in new queues: not known of {untold}");
+            conditions.push(self.check_of(state(CheckState::Unknown), text));
+        }
+        if conditions.is_empty() {
+            conditions.push(self.check_of(CheckState::Met, "messages in every new queue".into()));
+        }
         if waits {
             conditions.extend(self.unseen_of(seen));
         }
         if let Some(next) = self.wait_for(conditions) {
             return Some(next);
         }
-        if empty.is_empty() {
-            self.enter(Step::Done, now);
-            return None;
+        if !untold.is_empty() {
+            self.notes
+                .push(format!("whether messages came to {untold} is not known"));
         }
-        self.notes.push(if busy {
-            format!("producers write, but not yet to {}", empty.join(", "))
-        } else {
-            "no producer wrote to the topic meanwhile".into()
-        });
+        if !empty.is_empty() {
+            self.notes.push(if busy {
+                format!("producers write, but not yet to {empty}")
+            } else if untold.is_empty() {
+                "no producer wrote to the topic meanwhile".into()
+            } else {
+                format!("no message came to {empty} meanwhile")
+            });
+        }
         self.enter(Step::Done, now);
         None
     }

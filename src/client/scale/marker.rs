@@ -2,9 +2,9 @@
 //! name server.
 
 use crate::client::Client;
-use crate::client::error::{Error, Server};
+use crate::client::error::Error;
 use crate::protocol::codes;
-use crate::protocol::requests::{DeleteKvConfig, GetKvConfig, PutKvConfig};
+use crate::protocol::requests::GetKvConfig;
 
 /// Namespace of rmq's own entries.
 pub const NAMESPACE: &str = "rmq";
@@ -50,36 +50,47 @@ impl Client {
             .collect()
     }
 
-    /// Puts a mark at every name server; one that cannot be reached fails the mark there only.
-    pub async fn set_scale_mark(&self, topic: &str, text: &str) -> Vec<(String, Result<(), Error>)> {
-        let header = PutKvConfig {
-            namespace: Some(NAMESPACE.into()),
-            key: Some(key(topic)),
-            value: Some(text.to_owned()),
-        };
-        let servers = self.name_servers().to_vec();
-        self.each(servers, |addr| {
-            let header = &header;
-            async move {
-                let done = self.call(&Server::at(&addr), header, (), self.deadline()).await;
-                (addr, done.map(drop))
-            }
-        })
-        .await
+    /// True when a name server has the mark with this token.
+    pub async fn has_scale_mark(&self, topic: &str, token: &str) -> bool {
+        let marks = self.scale_marks(topic).await;
+        let texts = marks.into_iter().filter_map(|(_, mark)| mark.ok().flatten());
+        texts
+            .into_iter()
+            .any(|text| token_of(&text).as_deref() == Some(token))
     }
 
-    /// Takes the mark away.
-    pub async fn clear_scale_mark(&self, topic: &str) -> Vec<(String, Result<(), Error>)> {
-        let header = DeleteKvConfig {
-            namespace: Some(NAMESPACE.into()),
-            key: Some(key(topic)),
-        };
+    /// Puts a mark at every name server; one that cannot be reached fails the mark there only.
+    pub async fn set_scale_mark(&self, topic: &str, text: &str) -> Vec<(String, Result<(), Error>)> {
         let servers = self.name_servers().to_vec();
+        self.put_scale_mark(servers, topic, Some(text)).await
+    }
+
+    /// Takes the marks with this token away; what could not be seen or done, by name server.
+    pub async fn clear_scale_mark(&self, topic: &str, token: &str) -> Vec<(String, Result<(), Error>)> {
+        let (mut servers, mut done) = (Vec::new(), Vec::new());
+        for (addr, mark) in self.scale_marks(topic).await {
+            match mark {
+                Ok(Some(text)) if token_of(&text).as_deref() == Some(token) => servers.push(addr),
+                Ok(_) => {}
+                Err(e) => done.push((addr, Err(e))),
+            }
+        }
+        done.extend(self.put_scale_mark(servers, topic, None).await);
+        done
+    }
+
+    async fn put_scale_mark(
+        &self,
+        servers: Vec<String>,
+        topic: &str,
+        text: Option<&str>,
+    ) -> Vec<(String, Result<(), Error>)> {
+        let key = key(topic);
         self.each(servers, |addr| {
-            let header = &header;
+            let at = (NAMESPACE, key.as_str());
             async move {
-                let done = self.call(&Server::at(&addr), header, (), self.deadline()).await;
-                (addr, done.map(drop))
+                let done = self.kv_set(&addr, at, text, self.deadline()).await;
+                (addr, done)
             }
         })
         .await

@@ -8,8 +8,8 @@ use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::is_system;
 use crate::client::error::{Error, Server};
 use crate::client::lag::GroupKind;
+use crate::client::positions::unread;
 use crate::client::produce::now_ms;
-use crate::client::snapshot::GroupLag;
 use crate::client::{Client, Deadline};
 use crate::protocol::body::{ConsumeType, ConsumerConnection, MessageModel};
 use crate::protocol::requests::{GetAllProducerInfo, QueryTopicConsumeByWho};
@@ -85,10 +85,20 @@ impl Observer {
         }
         if ends {
             for (name, broker) in &self.brokers {
-                match client.topic_stats(&broker.server(), &topic, deadline).await {
-                    Ok(stats) => {
-                        for (queue, at) in stats.offset_table {
-                            seen.ends.insert((name.clone(), queue.queue_id), at.max_offset);
+                let Some(Ok(has)) = seen.brokers.get(name) else {
+                    continue;
+                };
+                // Those that nobody writes yet as well: messages of a longer life of the topic are not new.
+                let queues = 0..self
+                    .plan
+                    .brokers
+                    .get(name)
+                    .map_or(0, |on| on.target.write)
+                    .max(has.write);
+                match client.queue_ranges(&broker.server(), &topic, queues).await {
+                    Ok(ranges) => {
+                        for (queue, (_, max)) in ranges {
+                            seen.ends.insert((name.clone(), queue), max);
                         }
                     }
                     Err(e) => seen.unknown.push(format!("queues on {name}: {}", e.reason())),
@@ -292,22 +302,10 @@ impl Observer {
             .await;
         for (group, lag, clients) in answers {
             let (mut lag, clients) = (lag?, clients?);
-            // No row is no proof: a group that has no position may have everything to read.
-            let told: BTreeSet<i32> = lag.queues.iter().map(|row| row.queue).collect();
-            for (queue, (_, max)) in ranges.iter().filter(|(queue, _)| !told.contains(queue)) {
-                let committed = client
-                    .committed(server, &group, &topic, *queue, client.deadline())
-                    .await?;
-                lag.queues.push(GroupLag {
-                    group: group.clone(),
-                    topic: topic.clone(),
-                    broker: name.to_owned(),
-                    queue: *queue,
-                    max: *max,
-                    committed,
-                    ..GroupLag::default()
-                });
-            }
+            let untold = client
+                .untold_rows((name, server), (&group, &topic), &lag.queues, &ranges)
+                .await?;
+            lag.queues.extend(untold);
             let entry = drained.groups.entry(group).or_insert_with(|| DrainedGroup {
                 kind: GroupKind::Offline,
                 pops: false,
@@ -321,10 +319,7 @@ impl Observer {
             }
             for row in lag.queues.iter().filter(|row| queues.contains(&row.queue)) {
                 let committed = row.committed.unwrap_or(0);
-                // Messages that are deleted already are nobody's backlog.
-                let (min, _) = ranges.get(&row.queue).copied().unwrap_or((0, row.max));
-                let lag = row.max.saturating_sub(committed.max(min)).max(0);
-                entry.lag = entry.lag.saturating_add(lag);
+                entry.lag = entry.lag.saturating_add(unread(row, &ranges));
                 if committed < row.max {
                     entry.inflight = entry.inflight.saturating_add(row.inflight.unwrap_or(0).max(0));
                 }

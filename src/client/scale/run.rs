@@ -58,6 +58,9 @@ pub async fn run<E>(
             }
             Next::Begin(begins) => {
                 tell(machine, Event::Moved)?;
+                if let Some(end) = foreign(client, machine, token).await {
+                    return Ok(Ran::End(end));
+                }
                 tell(machine, Event::Beginning(&begins))?;
                 let topic = machine.plan().topic.clone();
                 let targets: Vec<(BrokerAt, Begin)> = begins
@@ -78,26 +81,31 @@ pub async fn run<E>(
                 for (broker, e) in &failed {
                     tell(machine, Event::Failed(broker, e))?;
                 }
+                machine.note_failed(failed.iter().map(reason));
+                if !failed.is_empty() && !paused(machine, &mut stop).await {
+                    return Ok(stopped(client, machine, observer).await);
+                }
             }
             Next::Write(writes) => {
-                let others = client.foreign_scale_marks(&machine.plan().topic, token).await;
-                if !others.is_empty() {
-                    tell(machine, Event::Moved)?;
-                    let lines = others.into_iter().map(|(server, text)| {
-                        format!("name server {server} says that somebody else scales the topic: {text}")
-                    });
-                    return Ok(Ran::End(End::Changed(lines.collect())));
-                }
                 // What is about to be is kept first: a run that dies here is gone on with.
                 tell(machine, Event::Moved)?;
+                if let Some(end) = foreign(client, machine, token).await {
+                    return Ok(Ran::End(end));
+                }
                 tell(machine, Event::Writing(&writes))?;
+                let mut failed = BTreeMap::new();
                 for (name, queues) in &writes {
                     let Some(broker) = observer.brokers.get(name) else {
                         continue;
                     };
                     if let Err(e) = write(client, machine, broker, *queues).await {
                         tell(machine, Event::Failed(&broker.id, &e))?;
+                        failed.insert(broker.id.clone(), e);
                     }
+                }
+                machine.note_failed(failed.iter().map(reason));
+                if !failed.is_empty() && !paused(machine, &mut stop).await {
+                    return Ok(stopped(client, machine, observer).await);
                 }
             }
             Next::Wait(what, pause) => {
@@ -112,6 +120,31 @@ pub async fn run<E>(
                 }
             }
         }
+    }
+}
+
+/// A mark of somebody else, found before a write, is the end.
+async fn foreign(client: &Client, machine: &Machine, token: &str) -> Option<End> {
+    let others = client.foreign_scale_marks(&machine.plan().topic, token).await;
+    let lines: Vec<String> = others
+        .into_iter()
+        .map(|(server, text)| {
+            format!("name server {server} says that somebody else scales the topic: {text}")
+        })
+        .collect();
+    (!lines.is_empty()).then_some(End::Changed(lines))
+}
+
+fn reason((broker, error): (&BrokerId, &Error)) -> (String, String) {
+    (broker.name.clone(), error.reason())
+}
+
+/// The pause between two tries; false when it was stopped in it.
+async fn paused(machine: &Machine, stop: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+    tokio::select! {
+        biased;
+        () = stop => false,
+        () = tokio::time::sleep(machine.settings().pause) => true,
     }
 }
 

@@ -157,7 +157,13 @@ impl Model {
         // Owners are known when the consumer has the route.
         let open = usize::from(self.consumer.0 != self.numbers);
         seen.unowned.insert("G".into(), Some(open));
-        seen.ends = self.ends.clone();
+        for (name, now) in &self.numbers {
+            for queue in 0..now.read.max(now.write) {
+                let at = (name.clone(), queue);
+                let end = self.ends.get(&at).copied().unwrap_or(0);
+                seen.ends.insert(at, end);
+            }
+        }
         seen.begins = Some(begins::Begins::default());
         seen
     }
@@ -603,4 +609,88 @@ fn a_broker_that_does_not_say_who_is_online_is_waited_for() {
         model.tick(false);
     }
     assert_eq!(machine.step(), Step::Readers);
+}
+
+/// Goes until the machine looks for messages in the new queues: 2 and 3 of `b`, where 3 has five of a longer life.
+fn with_new_queues() -> (Machine, Model, Plan) {
+    let before = Queues { read: 2, write: 2 };
+    let on = OnBroker {
+        before,
+        target: Queues { read: 4, write: 4 },
+    };
+    let plan = Plan {
+        topic: "T".into(),
+        brokers: [("b".to_owned(), on)].into(),
+    };
+    let mut model = Model::new(3, [("b".to_owned(), before)].into());
+    model.ends.insert(("b".into(), 3), 5);
+    let mut machine = Machine::new(plan.clone(), settings(), model.now);
+    while machine.step() != Step::Traffic {
+        if let Next::Write(writes) = machine.next(&model.look(&plan)) {
+            model.numbers.extend(writes);
+        }
+        model.tick(false);
+    }
+    (machine, model, plan)
+}
+
+/// The condition that a look at new queues leaves.
+fn of_traffic(machine: &Machine) -> Vec<(CheckState, String)> {
+    let list = machine.checks().into_iter();
+    list.filter(|check| check.step == Step::Traffic && !check.is_step)
+        .map(|check| (check.state, check.text))
+        .collect()
+}
+
+#[test]
+fn messages_of_a_longer_life_are_not_new_ones() {
+    let (mut machine, mut model, plan) = with_new_queues();
+    model.ends.insert(("b".into(), 2), 1);
+    machine.next(&model.look(&plan));
+    let none = "messages in new queues: none yet in b/3".to_owned();
+    assert_eq!(of_traffic(&machine), [(CheckState::Waiting, none)]);
+    model.ends.insert(("b".into(), 3), 6);
+    assert_eq!(machine.next(&model.look(&plan)), Next::End(End::Done));
+    assert_eq!(
+        of_traffic(&machine),
+        [(CheckState::Met, "messages in every new queue".to_owned())]
+    );
+}
+
+#[test]
+fn a_new_queue_whose_end_is_not_told_is_unknown() {
+    let (mut machine, mut model, plan) = with_new_queues();
+    model.ends.insert(("b".into(), 2), 1);
+    let mut seen = model.look(&plan);
+    seen.ends.remove(&("b".to_owned(), 3));
+    assert!(matches!(machine.next(&seen), Next::Wait(..)));
+    let unknown = "messages in new queues: not known of b/3".to_owned();
+    assert_eq!(of_traffic(&machine), [(CheckState::Unknown, unknown)]);
+    // It is no condition: the way ends, and says so.
+    seen.now_ms += 60_000;
+    assert_eq!(machine.next(&seen), Next::End(End::Done));
+    assert!(
+        machine.notes().contains(&"whether messages came to b/3 is not known".to_owned()),
+        "{:?}",
+        machine.notes()
+    );
+}
+
+/// A broker that refuses what it is told is not somebody else who changes the topic.
+#[test]
+fn writes_that_fail_end_the_way_with_their_reason() {
+    let end = |why: Option<&str>| {
+        let (model, plan) = shrink();
+        let mut machine = Machine::new(plan.clone(), settings(), model.now);
+        for _ in 0..20 {
+            match machine.next(&model.look(&plan)) {
+                Next::Write(_) => machine.note_failed(why.map(|why| ("b".to_owned(), why.to_owned()))),
+                Next::End(end) => return end,
+                _ => {}
+            }
+        }
+        panic!("no end; step {:?}", machine.step())
+    };
+    assert_eq!(end(Some("no permission")), End::Unreachable(vec!["b: no permission".into()]));
+    assert_eq!(end(None), End::Changed(vec!["b does not take read 16 write 8".into()]));
 }

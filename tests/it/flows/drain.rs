@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rmq::client::consume::Consumer;
 use rmq::client::produce::{Outgoing, Producer};
 
 use super::{Reader, done, library, until};
@@ -168,6 +169,81 @@ async fn a_broker_that_is_wiped_from_the_routes_is_no_refuge() {
         back.unwrap_or_else(|e| panic!("{addr}: {e}"));
     }
     done(&rmq, "broker drain broker-a --yes --quiet-time 1s --deadline 30s").await;
+    cluster.stop().await;
+}
+
+/// A drain by permission and then one by wipe: undrain takes back both. What a broker was before is what is there, and
+/// a file about it that cannot be read is not taken for none.
+#[tokio::test(flavor = "multi_thread")]
+async fn undrain_brings_back_what_was_there_however_it_was_drained() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 2 --yes").await;
+    let permission = async || {
+        let rows = rmq
+            .rows(&["broker", "get-config", "broker-b", "brokerPermission"])
+            .await;
+        rows[0]["value"].as_str().unwrap().to_owned()
+    };
+    let quick = "--yes --quiet-time 1s --deadline 30s";
+    done(&rmq, &format!("broker drain broker-b {quick}")).await;
+    assert_eq!(permission().await, "4");
+    done(&rmq, &format!("broker drain broker-b --method wipe {quick}")).await;
+    let back = done(&rmq, "broker undrain broker-b --yes").await;
+    assert_eq!(permission().await, "6", "{back:?}");
+    let route = rmq.rows(&["topic", "route", "T"]).await;
+    assert!(route.iter().all(|r| r["perm"] == "RW-"), "{route:?}");
+    // Closed by somebody else, for a reason of their own.
+    done(&rmq, "broker set-config broker-b brokerPermission=4 --yes").await;
+    let closed = done(&rmq, &format!("broker drain broker-b {quick}")).await;
+    assert!(closed.stderr.contains("undrain leaves it so"), "{closed:?}");
+    let files = std::fs::read_dir(rmq.state().join("drain")).unwrap();
+    let kept: Vec<_> = files
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().unwrap() == "json")
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    done(&rmq, "broker undrain broker-b --yes").await;
+    assert_eq!(permission().await, "4");
+    std::fs::write(&kept[0], "{").unwrap();
+    for line in ["broker drain broker-b --yes", "broker undrain broker-b --yes"] {
+        let damaged = rmq.line(line).await;
+        assert_eq!(damaged.code, 9, "{damaged:?}");
+        assert!(damaged.stderr.contains("cannot be read"), "{damaged:?}");
+    }
+    assert_eq!(permission().await, "4");
+    cluster.stop().await;
+}
+
+/// A group that is online and has read nothing has no position, and everything to read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_without_a_position_is_waited_for() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 1 --yes").await;
+    done(&rmq, "message send --topic T --broker broker-b --body x --count 3").await;
+    let client = library(&cluster);
+    let consumer = Consumer::new(client.clone(), "STUCK", "T").unwrap();
+    // It never ends its first batch.
+    let handler = Arc::new(|_: Vec<rmq::client::Message>| {
+        let never: futures_util::future::BoxFuture<'static, ()> = Box::pin(std::future::pending());
+        never
+    });
+    let task = tokio::spawn(consumer.run(handler, tokio_util::sync::CancellationToken::new()));
+    until("it is online", Duration::from_secs(20), async || {
+        items(&rmq.line("group clients STUCK -o json").await).len() == 1
+    })
+    .await;
+    let broker = rmq::client::Server::at(cluster.brokers[1].addr().to_string());
+    let committed = client.committed(&broker, "STUCK", "T", 0, client.deadline()).await;
+    assert_eq!(committed.unwrap(), None);
+    let waits = "--yes --quiet-time 1s --deadline 4s";
+    let behind = rmq.line(&format!("broker drain broker-b {waits}")).await;
+    assert_eq!(behind.code, 8, "{behind:?}");
+    assert!(behind.stderr.contains("STUCK is 3 messages behind"), "{behind:?}");
+    let ignored = done(&rmq, &format!("broker drain broker-b --ignore-group STUCK {waits}")).await;
+    assert!(ignored.stdout.contains("(3 of ignored STUCK stay)"), "{ignored:?}");
+    task.abort();
     cluster.stop().await;
 }
 

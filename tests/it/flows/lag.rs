@@ -1,8 +1,71 @@
 //! `rmq group lag`: columns, sums, forms.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmq::protocol::frame::Frame;
+use rmq::protocol::{Request as _, codes, requests};
+use rmq::remoting::{Listener, NoService, Peer, Pool, Refusal, Reply, Service};
+
 use super::{Reader, done, json, library, until};
 use crate::cli::{Cluster, items};
-use std::time::Duration;
+
+/// Passes everything on to a broker but the question for a group's clients.
+struct Discreet {
+    broker: String,
+    pool: Pool<NoService>,
+}
+
+impl Service for Discreet {
+    async fn handle(self: Arc<Self>, _: Peer, request: Frame) -> Reply {
+        if request.code == requests::GetConsumerConnectionList::CODE {
+            return Refusal::new(codes::NO_PERMISSION, "that is told to nobody").into();
+        }
+        let limit = Duration::from_secs(5);
+        let answer = self.pool.exchange(&self.broker, request, limit).await.unwrap();
+        Reply {
+            code: answer.code,
+            remark: answer.remark,
+            fields: answer.fields,
+            body: vec![answer.body],
+        }
+    }
+}
+
+/// A broker that does not tell a group's clients is told, and the next one is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_not_offline_for_a_broker_that_does_not_say() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    done(&rmq, "topic create T --queues 1 --yes").await;
+    done(&rmq, "message send --topic T --body x --count 4").await;
+    let reader = Reader::start(library(&cluster), "CG", "T");
+    reader.has(4).await;
+    until("it is online", Duration::from_secs(20), async || {
+        items(&rmq.line("group clients CG --broker broker-b -o json").await).len() == 1
+    })
+    .await;
+    let broker = cluster.brokers[0].addr().to_string();
+    let free: SocketAddr = ([127, 0, 0, 1], 0).into();
+    let discreet = Discreet {
+        broker: broker.clone(),
+        pool: Pool::new(Arc::new(NoService), Duration::from_secs(5)),
+    };
+    let listener = Listener::start(free, Arc::new(discreet)).await.unwrap();
+    let map = format!("--broker-map {broker}={}", listener.addr());
+    for line in ["group lag", "group lag CG --by group"] {
+        let ran = rmq.line(&format!("{line} -o json {map}")).await;
+        let rows = items(&ran);
+        let ours = rows.iter().find(|row| row["group"] == "CG").unwrap();
+        assert_eq!(ours["state"], "online", "{line}: {ran:?}");
+        assert_eq!(ran.code, 7, "{line}: {ran:?}");
+        assert!(ran.stdout.contains("that is told to nobody"), "{line}: {ran:?}");
+    }
+    reader.leave().await;
+    listener.stop(Duration::ZERO).await;
+    cluster.stop().await;
+}
 
 /// Positions beyond the end count as 0 with a mark and never lower a sum; a group without a retry topic is found.
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rmq::client::produce::Producer;
 
 use super::{Reader, done, library, send, until};
-use crate::cli::{Cluster, Rmq, items};
+use crate::cli::{Cluster, Ran, Rmq, items};
 
 /// Waits short enough for a test.
 const QUICK: &str = "--producer-wait 1s --still 1s --rebalance-wait 1s --verify-wait 1s";
@@ -16,6 +16,21 @@ async fn numbers(rmq: &Rmq, topic: &str) -> Vec<(i64, i64)> {
     rows.iter()
         .map(|r| (number(r, "read_queues"), number(r, "write_queues")))
         .collect()
+}
+
+/// The undo line of a change, without the program.
+fn undo_of(ran: &Ran) -> &str {
+    let last = ran.stdout.lines().last().unwrap();
+    last.strip_prefix("undo: rmq ").unwrap()
+}
+
+/// The plan file of the one way that is interrupted.
+fn plan_file(rmq: &Rmq) -> std::path::PathBuf {
+    let files = std::fs::read_dir(rmq.state().join("scale")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let plans: Vec<_> = files.filter(|path| path.extension().unwrap() == "json").collect();
+    assert_eq!(plans.len(), 1, "{plans:?}");
+    plans[0].clone()
 }
 
 /// Delayed and half messages for the queues that go are waited for, and arrive; then the way back.
@@ -49,13 +64,7 @@ async fn a_shrink_waits_for_what_will_still_land_in_the_queues_that_go() {
     assert_eq!(numbers(&rmq, "T").await, [(8, 8), (8, 8)]);
     reader.has(18).await;
     assert_eq!(reader.bodies().iter().filter(|b| *b == "late").count(), 1);
-    let undo = shrunk
-        .stdout
-        .lines()
-        .last()
-        .unwrap()
-        .strip_prefix("undo: rmq ")
-        .unwrap();
+    let undo = undo_of(&shrunk);
     assert!(undo.starts_with("topic scale T --to 16 --broker"), "{undo}");
 
     let grown = done(&rmq, &format!("{undo} --yes {QUICK}")).await;
@@ -111,16 +120,52 @@ async fn a_shrink_stops_safely_and_goes_on_or_back() {
     assert!(marked.stderr.contains("is being scaled"), "{marked:?}");
 
     // A process that goes this way holds a lock.
-    let plan_file = rmq.state().join("scale").join("DefaultCluster-T.json");
+    let plan_file = plan_file(&rmq);
     let lock = std::fs::File::options()
         .write(true)
-        .open(plan_file.with_file_name("DefaultCluster-T.json.lock"))
+        .open(plan_file.with_extension("json.lock"))
         .unwrap();
     lock.lock().unwrap();
     let second = rmq.line("topic scale T --resume --yes").await;
     assert_eq!(second.code, 9, "{second:?}");
     assert!(second.stderr.contains("another rmq is scaling"), "{second:?}");
     drop(lock);
+
+    // Where a name server is named on the command line, the way on needs it as well.
+    let mut named = rmq.command(&["topic", "scale", "T", "--to", "3", "--yes", "-n", &cluster.addr.to_string()]);
+    named.env_remove("RMQ_NAMESRV");
+    let named = rmq.finish(named).await;
+    for flag in ["--resume", "--undo"] {
+        let way = format!("rmq topic scale T {flag} -n {}", cluster.addr);
+        assert!(named.stderr.contains(&way), "{named:?}");
+    }
+
+    // A cluster of the same name elsewhere is not meant by the plan that is kept here.
+    let twin = Cluster::start(&["broker-a"]).await;
+    let there = Rmq::new(&twin.addr.to_string(), cluster.dir());
+    assert_eq!(there.state(), rmq.state());
+    done(&there, "topic create T --queues 4 --yes").await;
+    for flag in ["--resume", "--undo"] {
+        let refused = there.line(&format!("topic scale T {flag} --yes {QUICK}")).await;
+        assert_eq!(refused.code, 9, "{refused:?}");
+        let begun = format!("was begun at name servers {}", cluster.addr);
+        assert!(refused.stderr.contains(&begun), "{refused:?}");
+    }
+    assert_eq!(numbers(&there, "T").await, [(4, 4)]);
+    twin.stop().await;
+
+    // Nor one whose name servers know nothing of it, until somebody says so.
+    done(&rmq, "kv delete rmq scale.T --yes").await;
+    let unmarked = rmq.line(&format!("topic scale T --resume --yes {QUICK}")).await;
+    assert_eq!(unmarked.code, 9, "{unmarked:?}");
+    assert!(unmarked.stderr.contains("no name server has the mark"), "{unmarked:?}");
+    assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&plan_file).unwrap()).unwrap();
+    let mark = format!("{{\"token\":{}}}", kept["token"]);
+    assert!(unmarked.stderr.contains(&format!("rmq kv set rmq scale.T '{mark}'")), "{unmarked:?}");
+    let marked = rmq.run(&["kv", "set", "rmq", "scale.T", &mark, "--yes"]).await;
+    assert_eq!(marked.code, 0, "{marked:?}");
 
     // The waits of the first run go on where none are named.
     let resumed = rmq.line("topic scale T --resume --yes --deadline 2s").await;
@@ -318,10 +363,17 @@ async fn a_scale_that_makes_no_sense_is_refused() {
     assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
     done(&rmq, &format!("topic scale T --to 2 --phase read --yes {QUICK}")).await;
     assert_eq!(numbers(&rmq, "T").await, [(2, 2)]);
-    done(
+    // The way back needs the same words as the way.
+    let ordered = done(
         &rmq,
-        &format!("topic scale O --to 5 --allow-reorder --yes {QUICK}"),
+        &format!("topic scale O --to 5 --allow-reorder --ignore-group OLD --yes {QUICK}"),
     )
     .await;
+    let undo = undo_of(&ordered);
+    assert!(undo.ends_with(" --allow-reorder --ignore-group OLD"), "{undo}");
+    done(&rmq, "group create OLD --yes").await;
+    done(&rmq, "offset set OLD broker-a/4=0 --topic O --yes").await;
+    done(&rmq, &format!("{undo} --yes {QUICK}")).await;
+    assert_eq!(numbers(&rmq, "O").await, [(4, 4)]);
     cluster.stop().await;
 }
