@@ -20,7 +20,7 @@ use crate::client::admin::topic::masters;
 use crate::client::dlq;
 use crate::client::produce::Producer;
 use crate::client::{BrokerAt, Message, Server, Which};
-use crate::protocol::body::{ConsumeResult, MessageModel};
+use crate::protocol::body::ConsumeResult;
 use crate::protocol::message_id::{UniqueKey, parse_offset_id};
 
 /// Commands on one message.
@@ -129,59 +129,19 @@ async fn tracks(session: &Session, message: &Message) -> Result<(Listing, Vec<Fa
     else {
         return Ok((listing, Vec::new()));
     };
-    let server = broker.server();
-    let groups = client
-        .topic_groups(&server, &message.topic, client.deadline())
+    let (tracks, failed) = client
+        .tracks(&broker.server(), message, client.deadline())
         .await?;
-    let answers = client
-        .each(groups.into_iter().collect(), |group: String| {
-            let server = &server;
-            async move {
-                let deadline = client.deadline();
-                let found = tokio::try_join!(
-                    client.group_lag(server, &group, Some(&message.topic), deadline),
-                    client.group_clients(server, &group, deadline)
-                );
-                (group, found)
-            }
-        })
-        .await;
-    let mut failures = Vec::new();
-    for (group, found) in answers {
-        let (lag, clients) = match found {
-            Ok(found) => found,
-            Err(e) => {
-                failures.push(Failure::from(&e));
-                continue;
-            }
-        };
-        let committed = lag
-            .queues
-            .iter()
-            .find(|q| q.queue == message.queue)
-            .and_then(|q| q.committed);
-        let passed = committed.is_some_and(|at| at > message.offset);
-        let subscription = clients
-            .as_ref()
-            .and_then(|c| c.subscription_table.get(&message.topic));
-        let filtered = subscription.is_some_and(|s| {
-            s.is_tag()
-                && !s.tags_set.is_empty()
-                && !s.tags_set.contains("*")
-                && message.tag().is_none_or(|tag| !s.tags_set.contains(tag))
-        });
-        let broadcast = clients
-            .as_ref()
-            .is_some_and(|c| c.message_model == MessageModel::Broadcasting);
-        let (state, why) = match (broadcast, passed, filtered, clients.is_some()) {
-            (true, ..) => ("BROADCASTING", "positions are on the clients"),
-            (_, true, true, _) => ("FILTERED", "its tag is not subscribed to"),
-            (_, true, false, _) => ("CONSUMED", "the committed offset is behind it"),
-            (_, false, _, true) => ("NOT YET", "the committed offset is before it"),
-            (_, false, _, false) => ("GROUP OFFLINE", "no client is connected to its broker"),
-        };
-        listing.push(vec![group.into(), state.into(), committed.into(), why.into()]);
+    for track in tracks {
+        let why = track.note.unwrap_or_else(|| track.standing.why().to_owned());
+        listing.push(vec![
+            track.group.into(),
+            track.standing.name().into(),
+            track.committed.into(),
+            why.into(),
+        ]);
     }
+    let failures = failed.iter().map(Failure::from).collect();
     Ok((listing, failures))
 }
 

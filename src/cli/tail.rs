@@ -279,6 +279,7 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
         queue: args.queue,
         select: args.select(),
         refresh: args.refresh,
+        pace: None,
     };
     let wants = args.clone();
     let passes = Box::new(move |message: &Message| wants.wants(message));

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Interval};
 
 use super::admin::message::{Pull, PullStatus, Pulled, QueueAt};
 use super::merge::Merge;
+use super::ordered::Pace;
 use super::stretch::{From, Select, picked};
 use super::time::now_ms;
 use super::{Client, Deadline, Error, Message};
@@ -28,6 +29,8 @@ const REST: Duration = Duration::from_secs(1);
 const BEHIND_EVERY: Duration = Duration::from_secs(10);
 /// Messages of one pull.
 const BATCH: i32 = 32;
+/// How far behind, over all queues, a follower with a pace may be before it leaves messages out.
+const LEFT: i64 = 320;
 
 /// What is followed.
 #[derive(Debug, Clone)]
@@ -42,6 +45,9 @@ pub struct Followed {
     pub select: Select,
     /// Pause between two looks for new queues and brokers.
     pub refresh: Duration,
+    /// Pause between two pulls of one broker. Whoever has one leaves messages out where more come than it may read:
+    /// see [`Follow::skipped`].
+    pub pace: Option<Arc<Pace>>,
 }
 
 /// Says which messages are wanted beyond what the broker selects.
@@ -65,6 +71,7 @@ pub struct Follow {
     told_behind: Option<std::time::Instant>,
     notices: Vec<String>,
     read: u64,
+    skipped: u64,
 }
 
 impl Follow {
@@ -85,6 +92,7 @@ impl Follow {
             told_behind: None,
             notices: Vec::new(),
             read: 0,
+            skipped: 0,
         };
         for (at, offset) in queues {
             follow.known.push(at.clone());
@@ -132,6 +140,11 @@ impl Follow {
         self.read
     }
 
+    /// Messages that were left out so far because more came than the pace lets be read.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
     /// Queues that are followed.
     pub fn queues(&self) -> usize {
         self.known.len()
@@ -166,6 +179,18 @@ impl Follow {
                         at.queue, pulled.next
                     ));
                 }
+                if let Some(damage) = &pulled.damage {
+                    self.notices.push(format!(
+                        "{who} queue {} behind offset {offset}: {damage}",
+                        at.queue
+                    ));
+                }
+                let jump = self.followed.pace.is_some();
+                let next = jump
+                    .then(|| caught_up(&pulled, self.known.len()))
+                    .flatten()
+                    .unwrap_or(pulled.next);
+                self.skipped += u64::try_from(next - pulled.next).unwrap_or(0);
                 let arrived = std::time::Instant::now();
                 for message in pulled.messages {
                     self.read += 1;
@@ -173,7 +198,7 @@ impl Follow {
                         self.merge.push(message, arrived);
                     }
                 }
-                (pulled.next, Duration::ZERO)
+                (next, Duration::ZERO)
             }
             Err(e) if e.remote_code() == Some(codes::SUBSCRIPTION_PARSE_FAILED) => return Err(e),
             Err(e) => {
@@ -216,6 +241,9 @@ impl Follow {
         let (client, followed) = (Arc::clone(&self.client), Arc::clone(&self.followed));
         self.waiting.push(Box::pin(async move {
             tokio::time::sleep(rest).await;
+            if let Some(pace) = &followed.pace {
+                pace.turn(&at.broker.addr).await;
+            }
             let (text, kind) = followed.select.expression();
             let pull = Pull {
                 topic: &followed.topic,
@@ -232,10 +260,41 @@ impl Follow {
     }
 }
 
+/// Where to go on in a queue whose end is too far away, near that end; `None` when it is not.
+fn caught_up(pulled: &Pulled, queues: usize) -> Option<i64> {
+    let queues = i64::try_from(queues).unwrap_or(i64::MAX).max(1);
+    let may = (LEFT / queues).max(i64::from(BATCH));
+    let max = pulled.max?;
+    (max.saturating_sub(pulled.next) > may).then(|| max - i64::from(BATCH))
+}
+
 /// Sleeps until then, or for ever.
 async fn until(at: Option<std::time::Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(Instant::from_std(at)).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_with_a_pace_jumps_when_the_end_is_too_far_away() {
+        let pulled = |next, max| Pulled {
+            status: PullStatus::Found,
+            messages: Vec::new(),
+            next,
+            min: None,
+            max,
+            damage: None,
+        };
+        assert_eq!(caught_up(&pulled(100, Some(420)), 1), None);
+        assert_eq!(caught_up(&pulled(100, Some(421)), 1), Some(389));
+        // The more queues, the less of each.
+        assert_eq!(caught_up(&pulled(100, Some(141)), 8), Some(109));
+        assert_eq!(caught_up(&pulled(100, Some(132)), 64), None);
+        assert_eq!(caught_up(&pulled(100, None), 1), None);
     }
 }

@@ -7,7 +7,8 @@ use super::admin::topic::masters;
 use super::dlq::{origin_topic, topic_of};
 use super::error::{Error, Server};
 use super::ordered::Pace;
-use super::{Client, Deadline};
+use super::{Client, Deadline, resent};
+use crate::protocol::body::TopicOffset;
 use crate::protocol::codes;
 use crate::protocol::model::{DLQ_PREFIX, Perm};
 use crate::protocol::requests::GetEarliestMsgStoretime;
@@ -86,11 +87,18 @@ impl Client {
         };
         letters.perm = route.queue_datas.iter().map(|q| q.perm).reduce(|a, b| a.and(b));
         let brokers = masters(&route);
-        letters.cluster = brokers.first().map(|b| b.id.cluster.clone());
+        letters.cluster = resent::cluster_of(&brokers).map(str::to_owned);
         for broker in brokers {
             let server = broker.server();
             match self.letters_on(&mut letters, &topic, group, &server, ask).await {
-                Ok(()) => letters.brokers.push(broker.id.name),
+                Ok(lost) => {
+                    letters.brokers.push(broker.id.name.clone());
+                    // One broker is one gap, whatever of it is not known.
+                    if let Some(e) = lost {
+                        letters.missing.push((broker.id.name, e.reason()));
+                        failed.push(e);
+                    }
+                }
                 Err(e) => {
                     letters.missing.push((broker.id.name, e.reason()));
                     failed.push(e);
@@ -100,6 +108,8 @@ impl Client {
         (letters, failed)
     }
 
+    /// What one broker holds. An error when it does not tell how many; what else it does not tell is the first such
+    /// failure.
     async fn letters_on(
         &self,
         letters: &mut Letters,
@@ -107,7 +117,11 @@ impl Client {
         group: &str,
         server: &Server,
         ask: Ask<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Error>, Error> {
+        let mut lost = None;
+        let mut known = |e: Error| {
+            lost.get_or_insert(e);
+        };
         let turn = || async {
             if let Some(pace) = ask.pace {
                 pace.turn(&server.addr).await;
@@ -115,8 +129,14 @@ impl Client {
             self.deadline()
         };
         let readable = letters.perm.is_none_or(Perm::readable);
-        match self.topic_stats(server, topic, turn().await).await {
+        let stats = self.topic_stats(server, topic, turn().await).await;
+        let unread = match stats {
             Ok(stats) => {
+                // Where nothing is held, nothing is new.
+                let is_empty = |r: &TopicOffset| r.max_offset <= r.min_offset;
+                if ask.since_ms.is_some() && stats.offset_table.values().all(is_empty) {
+                    letters.since.get_or_insert(0);
+                }
                 for (queue, range) in &stats.offset_table {
                     let held = range.max_offset.saturating_sub(range.min_offset).max(0);
                     letters.expired |= range.min_offset > 0;
@@ -129,14 +149,22 @@ impl Client {
                         broker: server.clone(),
                         queue: queue.queue_id,
                     };
-                    if let Some(first) = self.earliest(&at, topic, turn().await).await {
-                        letters.oldest_ms = Some(letters.oldest_ms.unwrap_or(i64::MAX).min(first));
+                    match self.earliest(&at, topic, turn().await).await {
+                        Ok(Some(first)) => {
+                            letters.oldest_ms = Some(letters.oldest_ms.unwrap_or(i64::MAX).min(first));
+                        }
+                        Ok(None) => {}
+                        Err(e) => known(e),
                     }
-                    if let Some(since) = ask.since_ms
-                        && let Ok(from) = self.offset_at(&at, topic, since, turn().await).await
-                    {
-                        let newer = range.max_offset.saturating_sub(from.max(range.min_offset)).max(0);
-                        letters.since = Some(letters.since.unwrap_or(0).saturating_add(newer));
+                    if let Some(since) = ask.since_ms {
+                        match self.offset_at(&at, topic, since, turn().await).await {
+                            Ok(from) => {
+                                let newer =
+                                    range.max_offset.saturating_sub(from.max(range.min_offset)).max(0);
+                                letters.since = Some(letters.since.unwrap_or(0).saturating_add(newer));
+                            }
+                            Err(e) => known(e),
+                        }
                     }
                     if ask.sources && readable {
                         let offset = range.max_offset.saturating_sub(i64::from(SAMPLE));
@@ -148,19 +176,27 @@ impl Client {
                             tags: "*",
                             hold: None,
                         };
-                        if let Ok(newest) = self.pull(server, &pull, turn().await).await {
-                            let topics = newest.messages.iter().filter_map(origin_topic);
-                            letters.sources.extend(topics.map(str::to_owned));
+                        match self.pull(server, &pull, turn().await).await {
+                            Ok(newest) => {
+                                let topics = newest.messages.iter().filter_map(origin_topic);
+                                letters.sources.extend(topics.map(str::to_owned));
+                            }
+                            Err(e) => known(e),
                         }
                     }
                 }
+                None
             }
-            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {}
-            Err(e) => return Err(e),
-        }
-        if ask.since_ms.is_some() {
-            letters.since.get_or_insert(0);
-        }
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => {
+                if ask.since_ms.is_some() {
+                    letters.since.get_or_insert(0);
+                }
+                None
+            }
+            // A broker that cannot be reached is not asked for the rest.
+            Err(e) if e.is_unreachable() => return Err(e),
+            Err(e) => Some(e),
+        };
         if ask.rate
             && let Ok(rate) = self.look_topic_rate(server, topic, turn().await).await
         {
@@ -173,20 +209,25 @@ impl Client {
             let here = clients.map_or(0, |c| c.connection_set.len());
             letters.clients = letters.clients.max(Some(here));
         }
-        Ok(())
+        match unread {
+            Some(e) => Err(e),
+            None => Ok(lost),
+        }
     }
 
-    /// Store time of the first message of a queue, epoch ms; `None` when there is none or the broker does not say.
-    async fn earliest(&self, at: &QueueAt, topic: &str, deadline: Deadline) -> Option<i64> {
+    /// Store time of the first message of a queue, epoch ms; `None` when there is none.
+    pub(super) async fn earliest(
+        &self,
+        at: &QueueAt,
+        topic: &str,
+        deadline: Deadline,
+    ) -> Result<Option<i64>, Error> {
         let header = GetEarliestMsgStoretime {
             topic: topic.to_owned(),
             queue_id: at.queue,
             bname: None,
         };
-        let answer = self.call(&at.broker, &header, (), deadline).await;
-        answer
-            .ok()
-            .map(|(reply, ())| reply.timestamp)
-            .filter(|ms| *ms > 0)
+        let (reply, ()) = self.call(&at.broker, &header, (), deadline).await?;
+        Ok(Some(reply.timestamp).filter(|ms| *ms > 0))
     }
 }

@@ -75,6 +75,15 @@ impl Line {
 /// What waits for its turn: store time, place in the commit log, line.
 type Front = Reverse<(i64, i64, usize)>;
 
+/// What reading on comes upon.
+#[derive(Debug)]
+pub enum Met {
+    /// The next message.
+    Message(Box<Message>),
+    /// So many offsets without a message that is selected; told when they are read, not in the order of time.
+    Passed(u64),
+}
+
 type Waiting<'a> = FuturesUnordered<BoxFuture<'a, (usize, Result<Pulled, Error>)>>;
 
 impl Client {
@@ -89,6 +98,23 @@ impl Client {
         select: &Select,
         pace: &Pace,
         visit: &mut (dyn FnMut(Message) -> ControlFlow<()> + Send),
+    ) -> Vec<Error> {
+        let mut messages = |met| match met {
+            Met::Message(message) => visit(*message),
+            Met::Passed(_) => ControlFlow::Continue(()),
+        };
+        self.walk_ordered(topic, stretches, select, pace, &mut messages)
+            .await
+    }
+
+    /// The same; `visit` is told of the offsets that were passed over, too.
+    pub async fn walk_ordered(
+        &self,
+        topic: &str,
+        stretches: Vec<(QueueAt, (i64, i64))>,
+        select: &Select,
+        pace: &Pace,
+        visit: &mut (dyn FnMut(Met) -> ControlFlow<()> + Send),
     ) -> Vec<Error> {
         let mut lines: Vec<Line> = stretches
             .into_iter()
@@ -149,7 +175,7 @@ impl Client {
                         due.push_back(index);
                     }
                 }
-                if visit(message).is_break() {
+                if visit(Met::Message(Box::new(message))).is_break() {
                     return failed;
                 }
                 continue;
@@ -165,13 +191,17 @@ impl Client {
                     let here = line.next;
                     let end = line.end;
                     let messages = pulled.messages.into_iter();
+                    let before = line.ahead.len();
                     line.ahead
                         .extend(messages.filter(|m| m.offset < end && select.fits(m)));
+                    let taken = (line.ahead.len() - before) as u64;
                     line.next = match pulled.status {
                         PullStatus::NoNew => end,
                         // A server that does not move on must not hold us for ever.
                         _ => pulled.next.max(here.saturating_add(1)),
                     };
+                    let stepped = line.next.min(end).saturating_sub(here);
+                    let passed = u64::try_from(stepped).unwrap_or(0).saturating_sub(taken);
                     if let Some(reason) = pulled.damage {
                         line.next = end;
                         failed.push(Error::Answer {
@@ -179,6 +209,9 @@ impl Client {
                             server: line.at.broker.clone(),
                             reason,
                         });
+                    }
+                    if passed > 0 && visit(Met::Passed(passed)).is_break() {
+                        return failed;
                     }
                 }
                 Err(e) => {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Message;
+use super::{BrokerAt, Message};
 
 /// Why the file does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,11 @@ pub fn file(state_dir: &Path, cluster: &str, group: &str) -> PathBuf {
     };
     let name = format!("{}-{}.jsonl", safe(cluster), safe(group));
     state_dir.join("dlq").join(name)
+}
+
+/// The cluster that the file of a group is named after: that of the first master of its dead-letter topic.
+pub fn cluster_of(masters: &[BrokerAt]) -> Option<&str> {
+    masters.first().map(|b| b.id.cluster.as_str())
 }
 
 /// Identity of a dead letter in the file.

@@ -10,7 +10,6 @@ use crate::protocol::body::{ConsumerConnection, MessageModel, SubscriptionData};
 use crate::protocol::codes;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 use crate::protocol::properties::names;
-use crate::protocol::requests::GetEarliestMsgStoretime;
 
 /// Topic of trace records, unless brokers and clients were told another.
 pub const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
@@ -186,6 +185,18 @@ impl Standing {
             Self::Unknown => "UNKNOWN",
         }
     }
+
+    /// Why it is so, where nothing more is known.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Consumed => "its position is behind the message",
+            Self::NotYet => "its position is at or before the message",
+            Self::Filtered => "its subscription does not take the tag",
+            Self::Offline => "no client is connected to the message's broker",
+            Self::Broadcast => "its positions are on its clients",
+            Self::Unknown => "the broker did not tell",
+        }
+    }
 }
 
 /// One group and the message.
@@ -224,12 +235,12 @@ fn stand(
     connection: Option<&ConsumerConnection>,
 ) -> (Standing, Option<&'static str>) {
     if connection.is_some_and(|c| c.message_model == MessageModel::Broadcasting) {
-        return (Standing::Broadcast, Some("its positions are on its clients"));
+        return (Standing::Broadcast, Some(Standing::Broadcast.why()));
     }
     let subscription = connection.and_then(|c| c.subscription_table.get(&message.topic));
     if committed.is_some_and(|at| at > message.offset) {
         return match subscription.map(|s| takes(s, message.tag())) {
-            Some(Some(false)) => (Standing::Filtered, Some("its subscription does not take the tag")),
+            Some(Some(false)) => (Standing::Filtered, Some(Standing::Filtered.why())),
             Some(None) => (
                 Standing::Consumed,
                 Some("it subscribes by SQL: the message may have been filtered"),
@@ -241,6 +252,18 @@ fn stand(
         (Standing::NotYet, None)
     } else {
         (Standing::Offline, None)
+    }
+}
+
+/// Where a group stands when its position or its clients may not have been told: without either nothing is certain.
+fn judge(
+    message: &Message,
+    position: Option<Option<i64>>,
+    clients: Option<Option<&ConsumerConnection>>,
+) -> (Standing, Option<&'static str>) {
+    match (position, clients) {
+        (Some(committed), Some(connection)) => stand(message, committed, connection),
+        _ => (Standing::Unknown, None),
     }
 }
 
@@ -297,25 +320,19 @@ impl Client {
         let queues = super::admin::message::queues(&route);
         let times = self
             .each(queues, |at| async move {
-                let header = GetEarliestMsgStoretime {
-                    topic: topic.to_owned(),
-                    queue_id: at.queue,
-                    bname: None,
-                };
-                let answer = self.call(&at.broker, &header, (), deadline).await;
-                answer.ok().map(|(reply, ())| reply.timestamp)
+                self.earliest(&at, topic, deadline).await.ok().flatten()
             })
             .await;
-        times.into_iter().flatten().filter(|ms| *ms > 0).min()
+        times.into_iter().flatten().min()
     }
 
-    /// Where every group of the topic stands to a message.
+    /// Where every group of the topic stands to a message; what failed, which is in the notes of its groups, too.
     pub async fn tracks(
         &self,
         broker: &Server,
         message: &Message,
         deadline: Deadline,
-    ) -> Result<Vec<Track>, Error> {
+    ) -> Result<(Vec<Track>, Vec<Error>), Error> {
         let groups: Vec<String> = self
             .topic_groups(broker, &message.topic, deadline)
             .await?
@@ -328,43 +345,48 @@ impl Client {
                     self.group_lag(broker, &group, Some(&message.topic), deadline),
                     self.group_clients(broker, &group, deadline)
                 );
-                let mut notes = Vec::new();
-                let committed = match &lag {
-                    Ok(lag) => lag
-                        .queues
-                        .iter()
-                        .find(|q| q.queue == message.queue)
-                        .and_then(|q| q.committed),
+                let (mut notes, mut failed) = (Vec::new(), Vec::new());
+                let position = match lag {
+                    Ok(lag) => Some(
+                        lag.queues
+                            .iter()
+                            .find(|q| q.queue == message.queue)
+                            .and_then(|q| q.committed),
+                    ),
                     Err(e) => {
                         notes.push(format!("its position is not known: {}", e.reason()));
+                        failed.push(e);
                         None
                     }
                 };
-                let connection = connection.unwrap_or_else(|e| {
-                    notes.push(format!("its clients are not known: {}", e.reason()));
-                    None
-                });
-                let (standing, note) = if lag.is_err() {
-                    (Standing::Unknown, None)
-                } else {
-                    stand(message, committed, connection.as_ref())
+                let clients = match connection {
+                    Ok(connection) => Some(connection),
+                    Err(e) => {
+                        notes.push(format!("its clients are not known: {}", e.reason()));
+                        failed.push(e);
+                        None
+                    }
                 };
+                let (standing, note) = judge(message, position, clients.as_ref().map(Option::as_ref));
+                let connection = clients.flatten();
                 notes.extend(note.map(str::to_owned));
                 let expression = connection
                     .as_ref()
                     .and_then(|c| c.subscription_table.get(&message.topic))
                     .map(|s| s.sub_string.clone());
-                Track {
+                let track = Track {
                     group,
                     standing,
-                    committed,
+                    committed: position.flatten(),
                     clients: connection.map_or(0, |c| c.connection_set.len()),
                     expression,
                     note: (!notes.is_empty()).then(|| notes.join("; ")),
-                }
+                };
+                (track, failed)
             })
             .await;
-        Ok(tracks)
+        let (tracks, failed): (Vec<Track>, Vec<Vec<Error>>) = tracks.into_iter().unzip();
+        Ok((tracks, failed.into_iter().flatten().collect()))
     }
 
     /// Copies of a message that groups gave back; what failed.
@@ -560,5 +582,11 @@ mod tests {
         let mut broadcast = all.clone();
         broadcast.message_model = MessageModel::Broadcasting;
         assert_eq!(standing(Some(99), Some(&broadcast)), Standing::Broadcast);
+        // Without its clients nobody knows whether it is offline, filters, or keeps its positions itself.
+        let judged = |position, clients| judge(&message, position, clients).0;
+        assert_eq!(judged(Some(Some(11)), None), Standing::Unknown);
+        assert_eq!(judged(Some(Some(10)), None), Standing::Unknown);
+        assert_eq!(judged(None, Some(Some(&all))), Standing::Unknown);
+        assert_eq!(judged(Some(Some(10)), Some(None)), Standing::Offline);
     }
 }

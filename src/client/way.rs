@@ -286,7 +286,8 @@ impl Client {
             return (Vec::new(), groups);
         };
         match self.tracks(&server, message, self.deadline()).await {
-            Ok(tracks) => {
+            // What failed is in the notes of the tracks.
+            Ok((tracks, _)) => {
                 if tracks.is_empty() {
                     missing.add("groups", format!("no group reads {} on {server}", message.topic));
                 }

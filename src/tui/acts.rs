@@ -60,7 +60,7 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::WipeWrite | Command::RestoreWrite => write_permission(app, command, actions),
         other => {
             // The rest belongs to every screen.
-            let _ = messages::run(app, other, actions) || dead::run(app, other, actions);
+            let _ = messages::run(app, other) || dead::run(app, other, actions);
         }
     }
 }

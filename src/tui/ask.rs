@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// What an answer may depend on beside the servers.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub struct Ground {
     /// The zone of times that are typed.
     pub zone: jiff::tz::TimeZone,
     /// The user's state directory.
@@ -50,13 +50,14 @@ struct Means {
 }
 
 /// The asking tasks. They end when this is dropped.
-pub(super) struct Asker {
+pub struct Asker {
     means: Means,
     running: HashMap<Want, (Option<Duration>, Vec<BrokerAt>, AbortHandle)>,
 }
 
 impl Asker {
-    pub(super) fn new(
+    /// Asks nothing yet. Answers go into `updates`; without an operator sheets have none.
+    pub fn new(
         client: Arc<Client>,
         operator: Option<Arc<dyn Operator>>,
         updates: mpsc::Sender<Update>,
@@ -76,11 +77,13 @@ impl Asker {
     }
 
     /// Asks these from now on, and no others.
-    pub(super) fn set(&mut self, wanted: Vec<Wanted>, masters: &[BrokerAt]) {
+    pub fn set(&mut self, wanted: Vec<Wanted>, masters: &[BrokerAt]) {
         let keep: BTreeMap<&Want, Option<Duration>> = wanted.iter().map(|w| (&w.want, w.every)).collect();
         self.running.retain(|want, (every, brokers, task)| {
-            let stays = keep.get(want) == Some(every) && (brokers == masters || want.is_local());
-            if !stays {
+            let stays = keep.get(want) == Some(every) && (brokers == masters || want.is_apart());
+            if stays {
+                masters.clone_into(brokers);
+            } else {
                 task.abort();
             }
             stays
@@ -99,19 +102,18 @@ impl Asker {
         }
     }
 
-    /// Asks everything again now; passes over a whole store go on.
-    pub(super) fn refresh(&mut self) {
+    /// Asks everything again now; what takes long goes on: passes over a whole store, searches, a tail.
+    pub fn refresh(&mut self) {
         self.means.inspector.forget();
-        let is_pass = |want: &Want| matches!(want, Want::Store(question) if question.what.is_pass());
-        let (passes, again): (Vec<_>, Vec<_>) = self.running.drain().partition(|(want, _)| is_pass(want));
-        let kept: Vec<Wanted> = passes
+        let (long, again): (Vec<_>, Vec<_>) = self.running.drain().partition(|(want, _)| want.is_long());
+        let kept: Vec<Wanted> = long
             .iter()
             .map(|(want, (every, _, _))| Wanted {
                 want: want.clone(),
                 every: *every,
             })
             .collect();
-        self.running.extend(passes);
+        self.running.extend(long);
         let again: Vec<(Want, Option<Duration>, Vec<BrokerAt>)> = again
             .into_iter()
             .map(|(want, (every, masters, task))| {
@@ -513,6 +515,44 @@ fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
 mod tests {
     use super::*;
     use crate::client::Options;
+
+    #[tokio::test]
+    async fn a_change_or_a_broker_that_comes_does_not_begin_a_search_again() {
+        let (updates, _news) = mpsc::channel(64);
+        let ground = Ground {
+            zone: jiff::tz::TimeZone::UTC,
+            state_dir: None,
+        };
+        let client = Arc::new(Client::new(Options::default()));
+        let mut asker = Asker::new(client, None, updates, ground);
+        let search = messages::search::Search::live("T");
+        let wants = [
+            Want::Messages(messages::search::Question::Search(search)),
+            Want::Dead(dead::ask::Question::Letters("G".into())),
+            Want::Sheet(vec!["doctor".into()]),
+            Want::Topic("T".into()),
+        ];
+        let wanted = wants.clone().map(|want| Wanted { want, every: None });
+        let tasks = |asker: &Asker| wants.clone().map(|want| asker.running[&want].2.id());
+        asker.set(wanted.to_vec(), &[]);
+        let first = tasks(&asker);
+        let broker = BrokerAt {
+            id: crate::client::snapshot::BrokerId {
+                cluster: "c".into(),
+                name: "b".into(),
+                id: 0,
+            },
+            addr: "127.0.0.1:1".into(),
+        };
+        asker.set(wanted.to_vec(), &[broker]);
+        let then = tasks(&asker);
+        assert_eq!(first[..3], then[..3]);
+        assert_ne!(first[3], then[3]);
+        asker.refresh();
+        let again = tasks(&asker);
+        assert_eq!(then[0], again[0]);
+        assert!(then[1..].iter().zip(&again[1..]).all(|(a, b)| a != b));
+    }
 
     #[tokio::test]
     async fn without_a_master_there_is_no_answer_rather_than_nothing() {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
 use super::history::{Counter, Series};
 use super::messages::search::Question;
@@ -204,10 +205,13 @@ impl Model {
     }
 
     fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
-        if matches!(want, Want::Messages(Question::Search(_))) {
-            // The messages of one search are kept, not those of every search there was.
-            self.found
-                .retain(|other, _| *other == want || !matches!(other, Want::Messages(Question::Search(_))));
+        // The messages of one search, and the letters of one group, are kept, not those of every one there was.
+        let is_search = |want: &Want| matches!(want, Want::Messages(Question::Search(_)));
+        let is_letters = |want: &Want| matches!(want, Want::Dead(DeadQuestion::Letters(_)));
+        for is_large in [is_search, is_letters] {
+            if is_large(&want) {
+                self.found.retain(|other, _| *other == want || !is_large(other));
+            }
         }
         let seen = self.found.entry(want).or_default();
         if at_ms > seen.0 {

@@ -92,6 +92,8 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
         }
     }
     store::follow(app);
+    super::messages::settle(app);
+    super::dead::settle(app);
     ask(app, &mut actions);
     if app
         .notice
@@ -459,6 +461,7 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
             };
         }
         Command::Refresh => {
+            super::messages::again(app);
             app.say("asking every server now");
             actions.push(Action::Refresh);
         }

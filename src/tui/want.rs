@@ -37,6 +37,24 @@ impl Want {
     pub const fn is_local(&self) -> bool {
         matches!(self, Self::Store(_))
     }
+
+    /// True for what does not go by the known masters: it needs no server, or finds its own. A broker that comes or
+    /// goes does not begin it again.
+    pub const fn is_apart(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_)
+        )
+    }
+
+    /// True for what takes long, or never ends, and whose answer no change makes wrong.
+    pub const fn is_long(&self) -> bool {
+        match self {
+            Self::Store(question) => question.what.is_pass(),
+            Self::Messages(question) => matches!(question, messages::search::Question::Search(_)),
+            _ => false,
+        }
+    }
 }
 
 /// A question and how often it is asked while it is on the screen.

@@ -22,7 +22,7 @@ use crate::client::letters::{Ask, Letters};
 use crate::client::record::Record;
 use crate::client::resent::{self, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
-use crate::client::{BrokerAt, Message, similar};
+use crate::client::{Message, similar};
 use crate::protocol::body::TopicRouteData;
 use crate::protocol::model::{DLQ_PREFIX, Perm};
 pub use resend::rate;
@@ -201,11 +201,6 @@ fn state_path(group: &str, cluster: &str) -> Option<PathBuf> {
     Some(resent::file(&super::context::state_dir()?, cluster, group))
 }
 
-/// The cluster of the first of these brokers.
-fn cluster_of(brokers: &[BrokerAt]) -> &str {
-    brokers.first().map_or("", |b| b.id.cluster.as_str())
-}
-
 /// The dead-letter topic of a group, or why there is none.
 async fn route_of(session: &Session, group: &str) -> Result<TopicRouteData, Failure> {
     let topic = topic_of(group);
@@ -375,7 +370,9 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
     if route.queue_datas.iter().any(|q| !q.perm.readable()) {
         make_readable(session, &args.group, &route).await?;
     }
-    let state = state_path(&args.group, cluster_of(&masters(&route))).and_then(|p| State::read(&p).ok());
+    let state = resent::cluster_of(&masters(&route))
+        .and_then(|cluster| state_path(&args.group, cluster))
+        .and_then(|path| State::read(&path).ok());
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
     let some = !ranges.is_empty();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{cluster_of, columns, make_readable, ranges, route_of, row, state_path, total, warn_of_damage};
+use super::{columns, make_readable, ranges, route_of, row, state_path, total, warn_of_damage};
 use crate::cli::change::{self, Class, Outcome, Plan, Step};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::{BodyForm, window};
@@ -18,7 +18,7 @@ use crate::cli::time::{self, When};
 use crate::client::admin::topic::masters;
 use crate::client::dlq::{Target, copy, origin_id, topic_of};
 use crate::client::produce::Producer;
-use crate::client::resent::{Selection, State, Step as Done, entry};
+use crate::client::resent::{self, Selection, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
 use crate::client::words::counted;
 use crate::client::{BrokerAt, Message};
@@ -138,7 +138,8 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
     }
     let route = route_of(session, &args.group).await?;
     let brokers = masters(&route);
-    let path = state_path(&args.group, cluster_of(&brokers)).ok_or_else(|| {
+    let cluster = resent::cluster_of(&brokers).unwrap_or_default();
+    let path = state_path(&args.group, cluster).ok_or_else(|| {
         Failure::new(
             exit::PRECONDITION,
             "there is no directory to remember in what was sent: set HOME or XDG_STATE_HOME",

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::client::admin::topic::masters;
 use crate::client::dlq::topic_of;
 use crate::client::letters::{Ask, Letters};
 use crate::client::ordered::Pace;
@@ -12,7 +13,8 @@ use crate::client::resent::{self, State, Step, entry};
 use crate::client::stretch::{From, Select, picked};
 use crate::client::time::now_ms;
 use crate::client::{Client, Message};
-use crate::tui::messages::search::{BYTES, ROWS};
+use crate::tui::messages::newest::Newest;
+use crate::tui::messages::search::ROWS;
 
 /// Calls of one broker a second; the polling of the console has the rest of its budget.
 const CALLS: u32 = 15;
@@ -93,7 +95,6 @@ async fn groups(client: &Client, tell: &(impl Fn(Answer) + Sync)) -> Result<Answ
     let mut all = Groups {
         groups: names.iter().map(|name| (name.clone(), None)).collect(),
     };
-    tell(Answer::Groups(all.clone()));
     let pace = Pace::per_second(CALLS);
     let ask = Ask {
         since_ms: Some(now_ms() - DAY_MS),
@@ -102,10 +103,10 @@ async fn groups(client: &Client, tell: &(impl Fn(Answer) + Sync)) -> Result<Answ
         ..Ask::default()
     };
     for group in names {
+        tell(Answer::Groups(all.clone()));
         // What failed is in the letters themselves.
         let (letters, _) = client.letters(&group, ask).await;
         all.groups.insert(group, Some(letters));
-        tell(Answer::Groups(all.clone()));
     }
     Ok(Answer::Groups(all))
 }
@@ -132,23 +133,20 @@ async fn letters(client: &Client, group: &str, state_dir: Option<PathBuf>) -> Re
             Err(e) => found.failed.push(e.to_string()),
         }
     }
-    let mut bytes = 0;
+    // The oldest come first, and are the ones to go.
+    let mut newest = Newest::default();
     let mut visit = |message: Message| {
-        bytes += message.size.max(message.body.len());
-        found.rows.push(Arc::new(message));
-        if bytes >= BYTES || found.rows.len() >= ROWS {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        newest.push(message);
+        ControlFlow::Continue(())
     };
     let failed = client
         .read_ordered(&topic, stretches, &Select::all(), &pace, &mut visit)
         .await;
     found.failed.extend(failed.iter().map(ToString::to_string));
-    let cluster = route.broker_datas.first().map(|b| b.cluster.clone());
-    if let (Some(dir), Some(cluster)) = (state_dir, cluster) {
-        let file = resent::file(&dir, &cluster, group);
+    found.rows = newest.into_rows();
+    let brokers = masters(&route);
+    if let (Some(dir), Some(cluster)) = (state_dir, resent::cluster_of(&brokers)) {
+        let file = resent::file(&dir, cluster, group);
         let entries: Vec<String> = found.rows.iter().map(|m| entry(m)).collect();
         let read = tokio::task::spawn_blocking(move || remembered(&file, entries)).await;
         match read {

@@ -42,6 +42,20 @@ pub enum Target {
 pub struct State {
     /// Where the letters would go.
     pub target: Target,
+    /// The group whose letters may be marked.
+    pub of: Option<String>,
+}
+
+/// Marks are of one group's letters: those of another begin without.
+pub(super) fn settle(app: &mut App) {
+    if app.place.screen != Screen::Dead {
+        return;
+    }
+    let now = group(app);
+    if now.is_some() && now != app.dead.of {
+        app.marks.remove(&Pane::Letters);
+        app.dead.of = now;
+    }
 }
 
 /// What the screen wants to know.
@@ -117,7 +131,9 @@ pub fn deed(app: &App) -> Option<Deed> {
     }
     let mut words = vec!["dlq".to_owned(), "resend".to_owned(), group.clone()];
     let all = self::letters(app).ok().flatten().is_some_and(|found| {
-        letters.len() == found.rows.len() && i64::try_from(found.rows.len()).is_ok_and(|n| n == found.of)
+        found.failed.is_empty()
+            && letters.len() == found.rows.len()
+            && i64::try_from(found.rows.len()).is_ok_and(|n| n == found.of)
     });
     if all && letters.len() > 1 {
         words.push("--all".into());
@@ -193,13 +209,5 @@ pub(super) fn open(app: &mut App) {
 
 /// Marked letters, or all that are shown, as JSON lines.
 pub fn export(app: &App) -> Option<String> {
-    let found = letters(app).ok()??;
-    let table = app.table(Pane::Letters);
-    let marks = app.marked(Pane::Letters);
-    let rows = table
-        .rows
-        .iter()
-        .filter(|row| marks.is_none_or(|marks| marks.contains(&row.id)));
-    let messages = rows.filter_map(|row| found.rows.iter().find(|m| Mark::is(&row.id, m)));
-    Some(messages::records(messages))
+    Some(messages::written(app, Pane::Letters, &letters(app).ok()??.rows))
 }

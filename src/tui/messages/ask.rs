@@ -5,14 +5,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::newest::Newest;
 use super::search::{Answer, BYTES, Listing, Mark, Mode, PAGE, Question, ROWS, Search, Sieve, Stop};
+use crate::client::admin::message::QueueAt;
 use crate::client::find::Name;
 use crate::client::follow::{Follow, Followed};
-use crate::client::ordered::Pace;
+use crate::client::ordered::{Met, Pace};
 use crate::client::stretch::{From, Select, picked};
 use crate::client::time::{Zone, now_ms};
-use crate::client::{Client, Message};
+use crate::client::{Client, Error, Message, Server};
 use crate::protocol::message_id::{UniqueKey, parse_offset_id};
+use crate::tui::view::text;
 
 /// Calls of one broker a second that a search makes; the polling of the console has the rest of its budget.
 const CALLS: u32 = 15;
@@ -20,6 +23,8 @@ const CALLS: u32 = 15;
 const TELL: Duration = Duration::from_millis(200);
 /// Messages that a tail begins with, over all queues.
 const BEGIN: i64 = 200;
+/// Notices of a tail that are shown.
+const NOTICES: usize = 2;
 /// Pause between two looks of a tail for new queues.
 const REFRESH: Duration = Duration::from_secs(10);
 
@@ -50,10 +55,9 @@ pub async fn answer(
     }
 }
 
-/// Messages as they are kept: the bounds are those of the console's memory.
+/// Messages as they are kept: those that pass the filter, the newest of them.
 struct Kept {
-    rows: VecDeque<Arc<Message>>,
-    bytes: usize,
+    newest: Newest,
     listing: Listing,
     sieve: Option<Sieve>,
 }
@@ -61,47 +65,22 @@ struct Kept {
 impl Kept {
     fn new(search: &Search) -> Result<Self, String> {
         Ok(Self {
-            rows: VecDeque::new(),
-            bytes: 0,
+            newest: Newest::default(),
             listing: Listing::default(),
             sieve: Sieve::parse(&search.keep).transpose()?,
         })
     }
 
-    fn weight(message: &Message) -> usize {
-        message.size.max(message.body.len())
-    }
-
     fn push(&mut self, message: Message) {
         if self.sieve.as_ref().is_none_or(|sieve| sieve.passes(&message)) {
-            self.bytes += Self::weight(&message);
-            self.rows.push_back(Arc::new(message));
-        }
-    }
-
-    fn stop(&self) -> Option<Stop> {
-        if self.rows.len() >= ROWS {
-            Some(Stop::Rows(ROWS))
-        } else if self.bytes >= BYTES {
-            Some(Stop::Bytes(BYTES))
-        } else {
-            None
-        }
-    }
-
-    /// Takes the oldest away until the bounds hold.
-    fn trim(&mut self) {
-        while (self.rows.len() > ROWS || self.bytes > BYTES)
-            && let Some(oldest) = self.rows.pop_front()
-        {
-            self.bytes -= Self::weight(&oldest);
-            self.listing.stopped = Some(Stop::Rows(self.rows.len()));
+            self.newest.push(message);
         }
     }
 
     fn picture(&self) -> Listing {
         Listing {
-            rows: self.rows.iter().cloned().collect(),
+            rows: self.newest.rows().cloned().collect(),
+            cut: self.newest.cut(),
             ..self.listing.clone()
         }
     }
@@ -109,6 +88,37 @@ impl Kept {
     fn done(mut self) -> Listing {
         self.listing.over = true;
         self.picture()
+    }
+
+    /// Takes what a search by time comes upon. It stops before the first message that is newer than `until`, and
+    /// where it would look at more than `bound`.
+    fn meet(&mut self, met: Met, until: i64, bound: u64) -> ControlFlow<()> {
+        if matches!(&met, Met::Message(message) if message.stored_ms > until) {
+            return ControlFlow::Break(());
+        }
+        if self.listing.scanned >= bound {
+            self.listing.stopped = Some(Stop::Scanned(bound));
+            return ControlFlow::Break(());
+        }
+        match met {
+            Met::Message(message) => {
+                self.listing.scanned += 1;
+                self.push(*message);
+            }
+            Met::Passed(n) => self.listing.scanned += n,
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// A broker was asked for the message of a place and gave none. Nearly every unique key reads as a place that
+    /// holds nothing: that a broker says so is a note. Whatever else happens says nothing about the message.
+    fn missed(&mut self, server: &Server, e: &Error) {
+        if e.remote_code().is_some() {
+            let note = format!("{} has no message there: {}", server, e.reason());
+            self.listing.notes.push(note);
+        } else {
+            self.listing.failed.push(e.to_string());
+        }
     }
 }
 
@@ -124,10 +134,11 @@ async fn live(
     let topic = search.topic.as_str();
     let route = client.route(topic).await.map_err(|e| e.reason())?;
     let queues = picked(&route.ok_or_else(|| no_route(topic))?, None, None);
-    let each = BEGIN / i64::try_from(queues.len()).unwrap_or(1).max(1);
-    let pace = Pace::per_second(CALLS);
+    let all = queues.len();
+    let each = BEGIN / i64::try_from(all).unwrap_or(1).max(1);
+    let pace = Arc::new(Pace::per_second(CALLS));
     let mut kept = Kept::new(search)?;
-    let (mut begins, mut there) = (Vec::new(), 0i64);
+    let (mut begins, mut there, mut lost) = (Vec::new(), 0i64, Vec::new());
     for found in client
         .stretches(topic, queues, From::Last(each.max(1)), &pace)
         .await
@@ -138,40 +149,53 @@ async fn live(
                 there = there.saturating_add(end);
                 begins.push((at, begin));
             }
-            Err(e) => kept.listing.failed.push(e.to_string()),
+            Err(e) => lost.push(e.to_string()),
         }
     }
     kept.listing.of = Some(there);
+    kept.listing.failed.clone_from(&lost);
     let followed = Followed {
         topic: topic.to_owned(),
         broker: None,
         queue: None,
         select: Select::all(),
         refresh: REFRESH,
+        pace: Some(pace),
     };
     let mut follow = Follow::new(Arc::clone(&client), followed, Box::new(|_| true), begins);
     tell(kept.picture());
     let mut told = Instant::now();
     let mut news = false;
+    let mut notices = VecDeque::new();
     loop {
         for message in follow.due(ROWS) {
             kept.push(message);
             news = true;
         }
-        kept.trim();
-        for notice in follow.notices() {
-            kept.listing.notes = vec![notice];
-            news = true;
-        }
+        notices.extend(follow.notices());
+        notices.drain(..notices.len().saturating_sub(NOTICES));
         kept.listing.scanned = follow.read();
         kept.listing.of = Some(there.max(i64::try_from(follow.read()).unwrap_or(i64::MAX)));
-        let failed: Vec<String> = follow
-            .silent()
-            .iter()
-            .map(|(who, why)| format!("{who}: {why}"))
-            .collect();
-        if failed != kept.listing.failed && !follow.silent().is_empty() {
+        if follow.queues() >= all {
+            // What could not be asked at first is followed by now.
+            lost.clear();
+        }
+        let silent = follow.silent().iter().map(|(who, why)| format!("{who}: {why}"));
+        let failed: Vec<String> = lost.iter().cloned().chain(silent).collect();
+        if failed.is_empty() && !kept.listing.failed.is_empty() {
+            // They spoke of what is over.
+            notices.clear();
+        }
+        let skipped = (follow.skipped() > 0).then(|| {
+            format!(
+                "{} not shown: more came than a tail reads; t searches a stretch of time",
+                text::grouped(i64::try_from(follow.skipped()).unwrap_or(i64::MAX))
+            )
+        });
+        let notes: Vec<String> = skipped.into_iter().chain(notices.iter().cloned()).collect();
+        if failed != kept.listing.failed || notes != kept.listing.notes {
             kept.listing.failed = failed;
+            kept.listing.notes = notes;
             news = true;
         }
         if news && told.elapsed() >= TELL {
@@ -211,41 +235,50 @@ async fn stretch(
             Err(e) => kept.listing.failed.push(e.to_string()),
         }
     }
-    kept.listing.of = Some(stretches.iter().map(|(_, (from, to))| to - from).sum());
+    kept.listing.of = Some(behind(client, topic, &stretches, until, &pace).await);
     tell(kept.picture());
     let mut told = Instant::now();
-    let mut visit = |message: Message| {
-        if message.stored_ms > until {
-            return ControlFlow::Break(());
-        }
-        kept.listing.scanned += 1;
-        kept.push(message);
-        kept.listing.stopped = kept
-            .stop()
-            .or((kept.listing.scanned >= search.bound).then_some(Stop::Scanned(search.bound)));
+    let mut visit = |met: Met| {
+        let flow = kept.meet(met, until, search.bound);
         if told.elapsed() >= TELL {
             told = Instant::now();
             tell(kept.picture());
         }
-        if kept.listing.stopped.is_some() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        flow
     };
     let failed = client
-        .read_ordered(topic, stretches, &select, &pace, &mut visit)
+        .walk_ordered(topic, stretches, &select, &pace, &mut visit)
         .await;
     kept.listing.failed.extend(failed.iter().map(ToString::to_string));
-    if kept
-        .listing
-        .of
-        .is_some_and(|of| i64::try_from(kept.listing.scanned).is_ok_and(|n| n >= of))
-    {
-        // The bound was met by the last message: nothing was left out.
-        kept.listing.stopped = kept.listing.stopped.filter(|s| !matches!(s, Stop::Scanned(_)));
-    }
     Ok(kept.done())
+}
+
+/// Offsets from the beginnings of these stretches up to a time, epoch ms. Near enough to be told, not to read by: how
+/// exactly a broker finds a time depends on its version.
+async fn behind(
+    client: &Client,
+    topic: &str,
+    stretches: &[(QueueAt, (i64, i64))],
+    until: i64,
+    pace: &Pace,
+) -> i64 {
+    let mut ends: Vec<i64> = stretches.iter().map(|(_, (_, end))| *end).collect();
+    if until < now_ms() {
+        let queues = stretches.iter().map(|(at, _)| at.clone()).collect();
+        let from = From::Time(until.saturating_add(1));
+        for (at, (first, _)) in client
+            .stretches(topic, queues, from, pace)
+            .await
+            .into_iter()
+            .flatten()
+        {
+            if let Some(index) = stretches.iter().position(|(known, _)| *known == at) {
+                ends[index] = first;
+            }
+        }
+    }
+    let begins = stretches.iter().map(|(_, (begin, _))| *begin);
+    begins.zip(ends).map(|(begin, end)| (end - begin).max(0)).sum()
 }
 
 async fn key(client: &Client, search: &Search, zone: &Zone) -> Result<Listing, String> {
@@ -272,7 +305,6 @@ async fn key(client: &Client, search: &Search, zone: &Zone) -> Result<Listing, S
             kept.push(message);
         }
     }
-    kept.trim();
     Ok(kept.done())
 }
 
@@ -308,12 +340,7 @@ async fn id(client: &Client, search: &Search) -> Result<Listing, String> {
                 kept.listing.scanned += 1;
                 kept.push(message);
             }
-            // Nearly every unique key reads as an address that no broker has; only a broker's answer says something.
-            Err(e) => {
-                kept.listing
-                    .notes
-                    .push(format!("{} has no message there: {}", spot.server, e.reason()))
-            }
+            Err(e) => kept.missed(&spot.server, &e),
         }
     }
     match client
@@ -326,7 +353,7 @@ async fn id(client: &Client, search: &Search) -> Result<Listing, String> {
             let place = format!("unique-key index of {}", found.searched.join(", "));
             kept.listing.notes.push(place);
             for message in found.messages {
-                if !kept.rows.iter().any(|m| Mark::id(m) == Mark::id(&message)) {
+                if !kept.newest.rows().any(|m| Mark::id(m) == Mark::id(&message)) {
                     kept.push(message);
                 }
             }
@@ -372,13 +399,16 @@ async fn offset(client: &Client, search: &Search) -> Result<Listing, String> {
         kept.listing.notes.push(holds);
     }
     kept.listing.of = Some((end - wanted.max(begin)).max(0));
+    // The first ones are wanted: reading ends where any of them would have to go.
+    kept.newest = Newest::within(PAGE, usize::MAX);
     let mut visit = |message: Message| {
         kept.listing.scanned += 1;
         kept.push(message);
-        kept.listing.stopped = kept.stop();
-        if kept.rows.len() >= PAGE {
-            kept.listing.stopped = Some(Stop::Rows(PAGE));
-        }
+        kept.listing.stopped = match kept.newest.size() {
+            (PAGE.., _) => Some(Stop::Rows(PAGE)),
+            (_, BYTES..) => Some(Stop::Bytes(BYTES)),
+            _ => None,
+        };
         if kept.listing.stopped.is_some() {
             ControlFlow::Break(())
         } else {
@@ -393,4 +423,84 @@ async fn offset(client: &Client, search: &Search) -> Result<Listing, String> {
         kept.listing.failed.push(e.to_string());
     }
     Ok(kept.done())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remoting::CallError;
+
+    fn message(n: i64, size: usize) -> Met {
+        Met::Message(Box::new(Message {
+            offset: n,
+            stored_ms: n,
+            size,
+            ..Message::empty()
+        }))
+    }
+
+    /// A search by time that meets so many messages of that size.
+    fn met(bound: u64, messages: i64, size: usize) -> Listing {
+        let mut kept = Kept::new(&Search::live("T")).unwrap();
+        let _ = (0..messages).try_for_each(|n| kept.meet(message(n, size), i64::MAX, bound));
+        kept.done()
+    }
+
+    #[test]
+    fn going_on_shows_newer_messages_than_the_first_bound_did() {
+        let last = |listing: &Listing| (listing.rows.len(), listing.rows.last().unwrap().offset);
+        let first = met(2_000, 3_000, 10);
+        assert_eq!((last(&first), first.scanned), ((2_000, 1_999), 2_000));
+        assert_eq!((first.stopped, first.cut), (Some(Stop::Scanned(2_000)), None));
+        let further = met(10_000, 3_000, 10);
+        assert_eq!((last(&further), further.scanned), ((2_000, 2_999), 3_000));
+        assert_eq!((further.stopped, further.cut), (None, Some(Stop::Rows(2_000))));
+        // Neither is going on stopped by large ones.
+        let large = met(10_000, 40, 1024 * 1024);
+        assert_eq!((last(&large), large.scanned), ((16, 39), 40));
+        assert_eq!((large.stopped, large.cut), (None, Some(Stop::Bytes(BYTES))));
+        // A bound that the last message meets stopped nothing.
+        assert_eq!(met(2_000, 2_000, 10).stopped, None);
+    }
+
+    #[test]
+    fn what_a_broker_passes_over_counts_and_is_bounded() {
+        let mut kept = Kept::new(&Search::live("T")).unwrap();
+        assert!(kept.meet(Met::Passed(1_500), 10, 2_000).is_continue());
+        assert!(kept.meet(message(5, 1), 10, 2_000).is_continue());
+        assert!(kept.meet(Met::Passed(800), 10, 2_000).is_continue());
+        // What is too new ends the search; it is not the bound that stopped it.
+        assert!(kept.meet(message(11, 1), 10, 2_000).is_break());
+        assert_eq!((kept.listing.scanned, kept.listing.stopped), (2_301, None));
+        assert!(kept.meet(Met::Passed(1), 10, 2_000).is_break());
+        assert_eq!(kept.listing.stopped, Some(Stop::Scanned(2_000)));
+    }
+
+    #[test]
+    fn only_a_brokers_answer_says_that_no_message_is_there() {
+        let server = Server::named("broker-a:0", "10.0.0.11:10911");
+        let call = |source| Error::Call {
+            request: "VIEW_MESSAGE_BY_ID",
+            server: server.clone(),
+            source,
+        };
+        let mut kept = Kept::new(&Search::live("T")).unwrap();
+        kept.missed(
+            &server,
+            &call(CallError::Remote {
+                addr: server.addr.clone(),
+                code: 1,
+                remark: "can not find message".into(),
+            }),
+        );
+        assert_eq!((kept.listing.notes.len(), kept.listing.failed.len()), (1, 0));
+        kept.missed(
+            &server,
+            &call(CallError::Closed {
+                addr: "10.0.0.11:10911".into(),
+            }),
+        );
+        assert_eq!((kept.listing.notes.len(), kept.listing.failed.len()), (1, 1));
+        assert!(kept.listing.failed[0].contains("closed the connection"));
+    }
 }

@@ -48,7 +48,7 @@ pub fn settled(form: Form, body: &[u8]) -> Form {
     match form {
         Form::Hex => Form::Hex,
         Form::Auto | Form::Json if is_json() => Form::Json,
-        Form::Auto if !is_readable(shown) => Form::Hex,
+        Form::Auto if !is_readable(shown, shown.len() < body.len()) => Form::Hex,
         Form::Auto | Form::Json | Form::Text => Form::Text,
     }
 }
@@ -65,12 +65,11 @@ pub fn next(form: Form, body: &[u8]) -> Form {
     }
 }
 
-/// Mostly characters that a person reads.
-fn is_readable(body: &[u8]) -> bool {
+/// Mostly characters that a person reads. One that is cut may end in the middle of a character.
+pub fn is_readable(body: &[u8], is_cut: bool) -> bool {
     let text = match std::str::from_utf8(body) {
         Ok(text) => text,
-        // Cut in the middle of a character is still text.
-        Err(e) if body.len() == SHOWN && e.error_len().is_none() => {
+        Err(e) if is_cut && e.error_len().is_none() => {
             std::str::from_utf8(&body[..e.valid_up_to()]).unwrap_or_default()
         }
         Err(_) => return false,

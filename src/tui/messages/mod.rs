@@ -6,6 +6,7 @@
 pub mod ask;
 pub mod body;
 mod json;
+pub mod newest;
 pub mod rows;
 pub mod search;
 pub mod view;
@@ -77,6 +78,28 @@ pub fn place(app: &App) -> Place {
     }
 }
 
+/// A search that kept only what passed the filter is asked anew when the filter is cleared.
+pub(super) fn settle(app: &mut App) {
+    let filter = app.filters.get(&Screen::Messages);
+    if filter.is_none_or(|f| f.text.trim().is_empty())
+        && let Some(search) = &mut app.messages.search
+    {
+        search.keep.clear();
+    }
+}
+
+/// Asks the search of the screen once more; a tail goes on.
+pub(super) fn again(app: &mut App) {
+    if app.place.screen != Screen::Messages {
+        return;
+    }
+    let has_failed = listing(app).is_err();
+    if let Some(search) = search(app).filter(|s| s.mode != Mode::Live || has_failed) {
+        let round = search.round + 1;
+        app.messages.search = Some(Search { round, ..search });
+    }
+}
+
 /// What the screen wants to know.
 pub fn wants(app: &App) -> Vec<Wanted> {
     let Some(search) = search(app) else {
@@ -130,7 +153,7 @@ pub fn selected(app: &App) -> Option<Arc<Message>> {
 }
 
 /// Runs a command of the screen. False when it is none.
-pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) -> bool {
+pub(super) fn run(app: &mut App, command: Command) -> bool {
     match command {
         Command::MessagesBy(mode) => by(app, mode),
         Command::ChooseTopic => {
@@ -168,7 +191,6 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) ->
         Command::Browse => browse(app),
         _ => return false,
     }
-    let _ = actions;
     true
 }
 
@@ -186,12 +208,9 @@ pub(super) fn open(app: &mut App) {
         }
         Pane::Body => {
             let table = app.table(Pane::Body);
-            let fold = app
-                .selected(Pane::Body, &table)
-                .map(|at| table.rows[at].name.clone());
-            match fold.filter(|path| path.starts_with('>')) {
+            let row = app.selected(Pane::Body, &table).map(|at| &table.rows[at]);
+            match row.and_then(rows::fold).map(str::to_owned) {
                 Some(path) => {
-                    let path = path.trim_start_matches('>').to_owned();
                     if !app.messages.turned.remove(&path) {
                         app.messages.turned.insert(path);
                     }
@@ -210,6 +229,7 @@ fn enter(app: &mut App, search: Search) {
         // Another search's rows begin at their top.
         for pane in Screen::Messages.panes() {
             app.panes.remove(pane);
+            app.marks.remove(pane);
         }
     }
     app.messages.search = Some(search);
@@ -264,10 +284,18 @@ fn by(app: &mut App, mode: Mode) {
         .field(field("id", "--id", "a client's id, or an offset id", "").required())
         .note("Both readings of the id are tried, and what it says by itself is shown."),
         Mode::Offset | Mode::Live => {
+            // The selected message's place rather than the one that was searched from.
             let (broker, queue, offset) = selected(app).map_or_else(
-                || (String::new(), "0".to_owned(), String::new()),
+                || {
+                    (
+                        value("--broker", ""),
+                        value("--queue", "0"),
+                        value("--from-offset", ""),
+                    )
+                },
                 |m| (m.broker.clone(), m.queue.to_string(), m.offset.to_string()),
             );
+            let field = |label, flag, hint, preset: &str| Field::new(label, Some(flag), hint).preset(preset);
             Form::new(
                 format!("Messages of {topic} from an offset on"),
                 ["message", "list", "-t", &topic],
@@ -341,11 +369,13 @@ fn waiting_group(app: &App) -> String {
     if let Some(name) = named.filter(tracked).filter(|_| app.focus() == Pane::Way) {
         return name.to_owned();
     }
-    let behind = |t: &&Track| !matches!(t.standing, Standing::Consumed | Standing::Broadcast);
-    way.tracks
-        .iter()
-        .find(behind)
-        .map_or_else(String::new, |t| t.group.clone())
+    waiting(&way.tracks).unwrap_or_default().to_owned()
+}
+
+/// The first group that is known not to have the message yet.
+fn waiting(tracks: &[Track]) -> Option<&str> {
+    let behind = |t: &&Track| matches!(t.standing, Standing::NotYet | Standing::Offline);
+    tracks.iter().find(behind).map(|t| t.group.as_str())
 }
 
 fn push_form(message: &Message, group: &str) -> Form {
@@ -393,6 +423,11 @@ fn further(app: &mut App) {
     let keep = app.filter().map(|f| f.text.clone()).unwrap_or_default();
     if let Some(Err(why)) = search::Sieve::parse(&keep) {
         return app.say(why);
+    }
+    if now.bound >= FURTHEST {
+        return app.say(format!(
+            "{FURTHEST} messages are as far as a search goes; narrow its time"
+        ));
     }
     let bound = now.bound.saturating_mul(FURTHER).clamp(BOUND, FURTHEST);
     app.messages.search = Some(Search { bound, keep, ..now });
@@ -461,15 +496,46 @@ pub fn records<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> String {
     out
 }
 
-/// Marked messages, or all that are shown, as JSON lines.
+/// Marked messages of the message screen, or all that are shown, as JSON lines.
 pub fn export(app: &App) -> Option<String> {
-    let listing = listing(app).ok()??;
-    let table = app.table(Pane::Messages);
-    let marks = app.marked(Pane::Messages);
+    Some(written(app, Pane::Messages, &listing(app).ok()??.rows))
+}
+
+/// Those of the messages that are marked in a pane, or all that it shows, as JSON lines.
+pub fn written(app: &App, pane: Pane, messages: &[Arc<Message>]) -> String {
+    let table = app.table(pane);
+    let marks = app.marked(pane);
     let rows = table
         .rows
         .iter()
         .filter(|row| marks.is_none_or(|marks| marks.contains(&row.id)));
-    let messages = rows.filter_map(|row| listing.rows.iter().find(|m| Mark::is(&row.id, m)));
-    Some(records(messages))
+    records(rows.filter_map(|row| messages.iter().find(|m| Mark::is(&row.id, m))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_filters_or_does_not_tell_is_not_waiting() {
+        let track = |group: &str, standing| Track {
+            group: group.to_owned(),
+            standing,
+            committed: None,
+            clients: 0,
+            expression: None,
+            note: None,
+        };
+        let mut tracks = vec![
+            track("a", Standing::Filtered),
+            track("b", Standing::Unknown),
+            track("c", Standing::Broadcast),
+            track("d", Standing::Consumed),
+        ];
+        assert_eq!(waiting(&tracks), None);
+        tracks.push(track("e", Standing::Offline));
+        assert_eq!(waiting(&tracks), Some("e"));
+        tracks.insert(1, track("f", Standing::NotYet));
+        assert_eq!(waiting(&tracks), Some("f"));
+    }
 }

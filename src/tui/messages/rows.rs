@@ -96,16 +96,17 @@ pub fn size(message: &Message) -> Cell {
 
 /// The beginning of a body on one line.
 fn preview(message: &Message) -> String {
-    match body::settled(body::Form::Auto, &message.body) {
-        body::Form::Hex => {
-            let bytes = message.body.iter().take(PREVIEW / 3);
-            bytes.map(|b| format!("{b:02x} ")).collect()
-        }
-        _ => String::from_utf8_lossy(&message.body[..message.body.len().min(PREVIEW * 4)])
+    // No more of it is looked at: there are thousands of rows.
+    let start = &message.body[..message.body.len().min(PREVIEW * 4)];
+    if body::is_readable(start, start.len() < message.body.len()) {
+        String::from_utf8_lossy(start)
             .chars()
             .map(|c| if c.is_whitespace() { ' ' } else { c })
             .take(PREVIEW)
-            .collect(),
+            .collect()
+    } else {
+        let bytes = start.iter().take(PREVIEW / 3);
+        bytes.map(|b| format!("{b:02x} ")).collect()
     }
 }
 
@@ -167,10 +168,15 @@ pub fn scanned(listing: &Listing) -> String {
         Some(Stop::Scanned(n)) => {
             out += &format!(", stopped at the bound of {}: + goes on", text::grouped(n as i64));
         }
-        Some(Stop::Rows(n)) => out += &format!(", {} rows kept", text::grouped(n as i64)),
+        Some(Stop::Rows(n)) => out += &format!(", stopped at {} rows", text::grouped(n as i64)),
         Some(Stop::Bytes(n)) => out += &format!(", stopped at {}", text::bytes(n as u64)),
         Some(Stop::Hits(n)) => out += &format!(", as many as asked for ({n}): there may be more"),
         None => {}
+    }
+    match listing.cut {
+        Some(Stop::Rows(n)) => out += &format!(", the newest {} kept", text::grouped(n as i64)),
+        Some(Stop::Bytes(n)) => out += &format!(", the newest {} kept", text::bytes(n as u64)),
+        Some(Stop::Scanned(_) | Stop::Hits(_)) | None => {}
     }
     if listing.strangers > 0 {
         out += &format!(", {} hits of other keys dropped", listing.strangers);
@@ -275,24 +281,30 @@ pub fn columns(app: &App, pane: Pane) -> usize {
     found.map_or(40, |(_, area)| usize::from(area.width.saturating_sub(4)))
 }
 
-/// The body in its form. The name of a line that folds is `>` and its path.
+/// Between the number of a line of a body and the path of the value that folds there, in the identity of its row.
+const FOLD: char = '>';
+
+/// The path of the value that a line of the body folds.
+pub fn fold(row: &Row) -> Option<&str> {
+    row.id.split_once(FOLD).map(|(_, path)| path)
+}
+
+/// The body in its form.
 pub fn body(app: &App) -> Table {
     let Some(message) = super::selected(app) else {
         return lines(Vec::new());
     };
     let state = &app.messages;
     let shown = body::lines(&message.body, state.form, &state.turned, columns(app, Pane::Body));
-    lines(
-        shown
-            .into_iter()
-            .map(|line| {
-                let name = line
-                    .fold
-                    .map_or_else(|| line.text.clone(), |path| format!(">{path}"));
-                (name, vec![(line.text, Role::Plain)])
-            })
-            .collect(),
-    )
+    let mut table = Table::new([("", false, 0)]);
+    for (index, shown) in shown.into_iter().enumerate() {
+        let mut row = line(index, shown.text.clone(), vec![(shown.text, Role::Plain)]);
+        if let Some(path) = shown.fold {
+            row.id = format!("{index}{FOLD}{path}");
+        }
+        table.rows.push(row);
+    }
+    table
 }
 
 /// `body  json ▸ text hex  lz4 1.2 KiB of 8.0 KiB`.
@@ -491,6 +503,35 @@ fn track_row(way: &Way, track: &crate::client::trace::Track, message: &Arc<Messa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_bound_is_told_with_its_own_words() {
+        let told = |stopped, cut| {
+            scanned(&Listing {
+                scanned: 9_000,
+                stopped,
+                cut,
+                ..Listing::default()
+            })
+        };
+        assert_eq!(told(None, None), "scanned 9,000");
+        assert_eq!(
+            told(Some(Stop::Scanned(9_000)), Some(Stop::Rows(2_000))),
+            "scanned 9,000, stopped at the bound of 9,000: + goes on, the newest 2,000 kept"
+        );
+        assert_eq!(
+            told(Some(Stop::Rows(64)), None),
+            "scanned 9,000, stopped at 64 rows"
+        );
+        assert_eq!(
+            told(None, Some(Stop::Bytes(16 * 1024 * 1024))),
+            "scanned 9,000, the newest 16.0 MiB kept"
+        );
+        assert_eq!(
+            told(Some(Stop::Bytes(16 * 1024 * 1024)), None),
+            "scanned 9,000, stopped at 16.0 MiB"
+        );
+    }
 
     #[test]
     fn both_ends_of_an_id_stay() {

@@ -195,7 +195,7 @@ pub enum Stop {
     Scanned(u64),
     /// As many are kept as may be.
     Rows(usize),
-    /// So many bytes are kept.
+    /// As many bytes are kept as may be.
     Bytes(usize),
     /// A broker's index gave as many hits as it was asked for.
     Hits(i32),
@@ -212,6 +212,8 @@ pub struct Listing {
     pub of: Option<i64>,
     /// What stopped the search.
     pub stopped: Option<Stop>,
+    /// The bound of what is kept, when older messages went because of it.
+    pub cut: Option<Stop>,
     /// It is over.
     pub over: bool,
     /// Hits of an index that have another key.

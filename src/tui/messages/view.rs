@@ -116,6 +116,10 @@ pub fn title(app: &App) -> Vec<Piece> {
     }
     match super::listing(app) {
         Ok(Some(listing)) => {
+            // Before the long part, which narrow panes cut.
+            if !search.keep.is_empty() {
+                line += &format!("  kept only {}", search.keep);
+            }
             line += &format!("  {}", rows::scanned(listing));
             if !listing.over && search.mode != Mode::Live {
                 line += " …";
@@ -152,7 +156,13 @@ pub fn empty(app: &App, unfiltered: usize) -> String {
         Ok(Some(_)) if unfiltered > 0 => {
             format!("none of {unfiltered} messages passes the filter (esc clears it; + looks further)")
         }
-        Ok(Some(listing)) if listing.failed.is_empty() => "no message there".to_owned(),
+        Ok(Some(listing)) if listing.failed.is_empty() => match super::search(app).map(|s| s.keep) {
+            Some(keep) if !keep.is_empty() => format!(
+                "none of {} messages passes the filter {keep} (esc clears it; + looks further)",
+                text::grouped(i64::try_from(listing.scanned).unwrap_or(i64::MAX))
+            ),
+            _ => "no message there".to_owned(),
+        },
         Ok(Some(_)) => "no message; not every broker could be asked".to_owned(),
     }
 }

@@ -1,16 +1,23 @@
 //! The dead-letter screen: its pictures and its command lines.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rmq::client::consume::{Consumer, Handler};
-use rmq::client::letters::Letters;
+use rmq::client::letters::{Ask, Letters};
 use rmq::client::resent::entry;
 use rmq::client::{Client, Message, Options};
+use rmq::protocol::frame::Frame;
 use rmq::protocol::model::Perm;
-use rmq::tui::app::{Action, App, Pane, Screen};
+use rmq::remoting::listen::Listener;
+use rmq::remoting::{Peer, Reply, Service};
+use rmq::tui::app::{Action, App, Event, Pane, Screen, update as update_app};
 use rmq::tui::dead::ask::{Answer, Found, Groups, Question, Resent};
+use rmq::tui::model::{Told, Update};
+use rmq::tui::want::Want;
 
 use tokio_util::sync::CancellationToken;
 
@@ -173,6 +180,109 @@ fn letters_are_sent_again_by_the_command_that_remembers_them() {
     assert!(text(&picture(&app)).contains("orders 4, refunds 1"));
     let actions = press(&mut app, "R");
     assert_eq!(line(&actions), "rmq dlq resend CID_pay --all");
+}
+
+#[test]
+fn marks_belong_to_one_group() {
+    let mut app = at_pay();
+    press(&mut app, " ");
+    assert_eq!(app.marked(Pane::Letters).map(BTreeSet::len), Some(1));
+    press(&mut app, "shift-tab");
+    assert_eq!(app.focus(), Pane::DeadGroups);
+    assert_eq!(app.marked(Pane::Letters).map(BTreeSet::len), Some(1));
+    press(&mut app, "k");
+    answered(&mut app, Story::Healthy);
+    assert_eq!(app.marked(Pane::Letters), None);
+    press(&mut app, "j");
+    answered(&mut app, Story::Healthy);
+    assert_eq!(app.marked(Pane::Letters), None);
+}
+
+#[test]
+fn all_letters_are_named_one_by_one_when_a_broker_was_silent() {
+    let mut app = at_pay();
+    let question = Question::Letters("CID_pay".into());
+    let Answer::Letters(mut found) = answer(&question, Story::Healthy) else {
+        panic!("letters")
+    };
+    found.failed.push("broker-c: no answer within 2.0s".into());
+    let update = Update {
+        at_ms: NOW + 1,
+        retry_at_ms: None,
+        told: Told::Found(
+            Want::Dead(question),
+            Ok(rmq::tui::want::Found::Dead(Answer::Letters(found))),
+        ),
+    };
+    update_app(&mut app, NOW + 1, Event::Updates(vec![update]));
+    press(&mut app, "a");
+    let command = line(&press(&mut app, "R"));
+    assert_eq!(command.matches("--id=").count(), 5, "{command}");
+    assert!(!command.contains("--all"), "{command}");
+}
+
+/// A name server and a broker in one, with three letters: tells how many there are when `tells`, and who is online,
+/// and nothing else.
+struct Terse {
+    addr: std::sync::OnceLock<SocketAddr>,
+    tells: bool,
+}
+
+impl Service for Terse {
+    async fn handle(self: Arc<Self>, _: Peer, request: Frame) -> Reply {
+        let addr = self.addr.get().expect("set before anyone asks");
+        let body = match request.code {
+            105 => format!(
+                r#"{{"brokerDatas":[{{"brokerAddrs":{{0:"{addr}"}},"brokerName":"b","cluster":"c"}}],"filterServerTable":{{}},"queueDatas":[{{"brokerName":"b","perm":6,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":1}}]}}"#
+            ),
+            202 if self.tells => r#"{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"%DLQ%g"}:{"lastUpdateTimestamp":5,"maxOffset":3,"minOffset":0}}}"#.to_owned(),
+            203 => r#"{"connectionSet":[{"clientAddr":"127.0.0.1:1","clientId":"x","language":"JAVA","version":479}],"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING","subscriptionTable":{}}"#.to_owned(),
+            code => {
+                return Reply {
+                    code: 1,
+                    remark: Some(format!("{code} is not told")),
+                    ..Reply::default()
+                };
+            }
+        };
+        Reply {
+            body: vec![Bytes::from(body)],
+            ..Reply::default()
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broker_does_not_tell_is_not_zero() {
+    for tells in [true, false] {
+        let terse = Arc::new(Terse {
+            addr: std::sync::OnceLock::new(),
+            tells,
+        });
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::start(any, Arc::clone(&terse)).await.unwrap();
+        terse.addr.set(listener.addr()).unwrap();
+        let client = Client::new(Options {
+            name_servers: vec![listener.addr().to_string()],
+            ..Options::default()
+        });
+        let ask = Ask {
+            since_ms: Some(1),
+            clients: true,
+            ..Ask::default()
+        };
+        let (letters, failed) = client.letters("g", ask).await;
+        assert_eq!(letters.count, if tells { 3 } else { 0 }, "{letters:?}");
+        // Three letters, and nobody knows how many of them are new.
+        assert_eq!(letters.since, None, "{letters:?}");
+        assert_eq!(letters.missing.len(), 1, "{letters:?}");
+        assert_eq!(letters.missing[0].0, "b");
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert_eq!(letters.brokers.len(), usize::from(tells));
+        // The number of letters is not what the clients hang on.
+        assert_eq!(letters.clients, Some(1), "{letters:?}");
+        listener.stop(Duration::ZERO).await;
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rmq::client::dlq::topic_of;
 use rmq::client::record::Record;
 use rmq::client::trace::{Event, GroupCopy, Standing, TraceRecord, Track};
 use rmq::client::way::{Missing, Way};
@@ -82,6 +81,7 @@ pub fn answer(question: &Question, story: Story) -> Answer {
                 scanned: 412,
                 of: Some(88_100_000),
                 stopped: (search.mode == Mode::Time).then_some(Stop::Scanned(search.bound)),
+                cut: None,
                 over: search.mode != Mode::Live,
                 strangers: usize::from(search.mode == Mode::Key) * 3,
                 failed: if story == Story::OneDead {
@@ -355,10 +355,8 @@ fn a_body_is_folded_cycled_and_never_breaks_the_screen() {
     assert!(body(&app)[0].starts_with("00000000  00 01 02 03"));
     press(&mut app, "j");
     let shown = text(&picture(&app));
-    assert!(
-        shown.contains("lz4 57 B of 120 B") || shown.contains("lz4 57 B of"),
-        "{shown}"
-    );
+    let sizes = format!("lz4 57 B of {} B", ORDER.len());
+    assert!(shown.contains(&sizes), "{sizes}\n{shown}");
     press(&mut app, "j");
     assert!(text(&picture(&app)).contains("crc WRONG"));
 }
@@ -373,19 +371,10 @@ fn the_way_is_asked_for_by_key_and_belongs_to_its_message() {
     );
     press(&mut app, "enter");
     answered(&mut app, Story::Healthy);
+    // Born, sent, stored, delivered, handled and the copy; four groups; one gap.
+    assert_eq!(app.table(Pane::Way).rows.len(), 11);
     let shown = text(&picture(&app));
-    for part in [
-        "NOT YET",
-        "commit 5,470,884 ≤ 5,512,004",
-        "in retry, 1 copies",
-        "FILTERED",
-        "CID_bi",
-    ] {
-        assert!(
-            shown.contains(part) || app.table(Pane::Way).rows.len() > 6,
-            "{part}\n{shown}"
-        );
-    }
+    assert!(shown.contains("delivered"), "{shown}");
     let way: Vec<String> = app
         .table(Pane::Way)
         .rows
@@ -524,14 +513,15 @@ async fn searches_find_messages_on_a_broker_and_commit_nothing() {
         &["--from=-1h".to_owned(), "--tag=Tag1".to_owned()],
     )
     .await;
-    assert_eq!(tagged.rows.len(), 3);
+    // What the broker passed over was looked at, too.
+    assert_eq!((tagged.rows.len(), tagged.scanned, tagged.of), (3, 7, Some(7)));
     let past = asks(
         &client,
         Mode::Time,
         &["--from=-2h".to_owned(), "--until=-1h".to_owned()],
     )
     .await;
-    assert_eq!(past.rows.len(), 0);
+    assert_eq!((past.rows.len(), past.of), (0, Some(0)));
     let place = [
         format!("--broker={}", message.broker),
         format!("--queue={}", message.queue),
@@ -606,8 +596,78 @@ async fn searches_find_messages_on_a_broker_and_commit_nothing() {
 }
 
 #[test]
-fn a_letters_topic_is_browsed_like_any_other() {
-    assert_eq!(topic_of("g"), "%DLQ%g");
-    let search = Search::live(&topic_of("g"));
-    assert_eq!((search.mode, search.bound), (Mode::Live, 2_000));
+fn a_filter_that_a_search_kept_by_is_told_and_ends_with_the_filter() {
+    let mut app = screen((200, 60));
+    press(&mut app, "t");
+    press(&mut app, "enter");
+    press(&mut app, "/");
+    type_text(&mut app, "tag:ref");
+    press(&mut app, "enter");
+    press(&mut app, "+");
+    assert_eq!(
+        (asked(&app).keep.as_str(), asked(&app).bound),
+        ("tag:ref", 10_000)
+    );
+    answered(&mut app, Story::Healthy);
+    let shown = text(&picture(&app));
+    assert!(shown.contains("kept only tag:ref"), "{shown}");
+    press(&mut app, "esc");
+    assert_eq!(app.filter(), None);
+    let search = asked(&app);
+    assert_eq!((search.keep.as_str(), search.bound), ("", 10_000));
+    let wanted = Want::Messages(Question::Search(search));
+    assert!(app.wants().iter().any(|w| w.want == wanted));
+    answered(&mut app, Story::Healthy);
+    assert!(!text(&picture(&app)).contains("kept only"));
+    // Another filter does not bring the former one back.
+    press(&mut app, "/");
+    type_text(&mut app, "tag:pay");
+    press(&mut app, "enter");
+    assert_eq!(asked(&app).keep, "");
+}
+
+#[test]
+fn a_search_is_asked_once_more_by_key_and_a_tail_goes_on() {
+    let mut app = screen((100, 30));
+    let before = asked(&app);
+    let actions = press(&mut app, "r");
+    assert!(actions.contains(&Action::Refresh));
+    assert_eq!((before.mode, asked(&app)), (Mode::Live, before));
+    press(&mut app, "t");
+    press(&mut app, "enter");
+    let before = asked(&app);
+    press(&mut app, "r");
+    let after = asked(&app);
+    assert_ne!(after, before);
+    assert_eq!((after.words, after.bound), (before.words, before.bound));
+}
+
+#[test]
+fn the_selected_message_is_where_an_offset_search_begins() {
+    let mut app = screen((100, 30));
+    let place = |app: &App| {
+        let search = asked(app);
+        ["--broker", "--queue", "--from-offset"].map(|flag| search.value(flag).unwrap().to_owned())
+    };
+    press(&mut app, "o");
+    press(&mut app, "enter");
+    assert_eq!(place(&app), ["broker-a", "0", "5512004"]);
+    answered(&mut app, Story::Healthy);
+    press(&mut app, "j");
+    press(&mut app, "o");
+    press(&mut app, "enter");
+    assert_eq!(place(&app), ["broker-b", "3", "5512003"]);
+}
+
+#[test]
+fn a_line_that_folds_is_copied_as_it_is_shown() {
+    let mut app = screen((100, 30));
+    press(&mut app, "tab");
+    press(&mut app, "tab");
+    assert_eq!(app.focus(), Pane::Body);
+    for _ in 0..4 {
+        press(&mut app, "j");
+    }
+    let actions = press(&mut app, "y");
+    assert_eq!(actions, [Action::Copy("  \"items\": [ 3 items ],".to_owned())]);
 }
