@@ -1,5 +1,11 @@
 //! Changes made on the screen, against servers of this process: what the CLI then reads is what the screen said.
 
+use rmq::client::findings::Subject;
+use rmq::tui::app::{self, Action, App, Event, Screen};
+use rmq::tui::deed::{Deed, DeedTold, Report, StepLine};
+use rmq::tui::work::Work;
+
+use super::fixture::{Look, NOW, Story, console, press};
 use super::program::Program;
 use crate::cli::{Cluster, Rmq};
 
@@ -169,4 +175,48 @@ async fn a_read_only_console_offers_no_change() {
         assert!(program.ends().0);
     })
     .await;
+}
+
+#[test]
+fn an_interrupted_scaling_is_taken_back_and_not_the_change_before_it() {
+    let mut app = console(Story::Healthy, Screen::Topic, Look::of((100, 30)));
+    let topic = app.place.topic().expect("it is about a topic").to_owned();
+    let done = |app: &mut App, words: &[&str], report: Report| {
+        let deed = Deed::new(words.iter().copied()).about(Subject::Topic(topic.clone()));
+        let id = u64::try_from(app.works.len()).unwrap() + 100;
+        app.works.push(Work::new(id, deed, NOW));
+        app::update(app, NOW, Event::Deed(id, DeedTold::Done(Box::new(report))));
+    };
+    let step = StepLine {
+        target: "broker-a".into(),
+        field: "perm".into(),
+        before: "6".into(),
+        after: "4".into(),
+        result: "changed".into(),
+        good: true,
+    };
+    let perm = Report {
+        steps: vec![step],
+        undo: Some(format!("rmq topic update {topic} --perm 6")),
+        failure: None,
+    };
+    let taken_back = |app: &mut App| {
+        let actions = press(app, "u");
+        press(app, "esc");
+        let words = actions.into_iter().find_map(|action| match action {
+            Action::Rehearse(_, deed) => Some(deed.words.join(" ")),
+            _ => None,
+        });
+        words.unwrap_or_default()
+    };
+    done(&mut app, &["topic", "update", &topic, "--perm", "4"], perm);
+    assert!(taken_back(&mut app).starts_with(&format!("topic update {topic} --perm 6")));
+    // It tells no steps when it is interrupted; its own file knows what it has written.
+    let interrupted = Report {
+        steps: Vec::new(),
+        undo: None,
+        failure: Some("scaling was interrupted".into()),
+    };
+    done(&mut app, &["topic", "scale", &topic, "--to=8"], interrupted);
+    assert!(taken_back(&mut app).starts_with(&format!("topic scale {topic} --undo")));
 }
