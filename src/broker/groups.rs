@@ -13,7 +13,7 @@ use super::tables::{self, TableFile};
 use super::topics::SCHEDULE_TOPIC;
 use super::{Broker, FAQ, now_ms};
 use crate::protocol::body::{
-    GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable,
+    FORBID_READ, GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable,
 };
 use crate::protocol::model::{DataVersion, check_group};
 use crate::protocol::requests::{
@@ -40,9 +40,6 @@ const BOOT_GROUPS: [&str; 8] = [
 
 /// Groups of the system are made on demand even where others are not.
 const SYSTEM_GROUP_PREFIX: &str = "CID_RMQ_SYS_";
-
-/// Bit of the forbidden table that takes reading away.
-const FORBID_READ: i32 = 1 << 2;
 
 /// True for the broker's own groups and those of the tools, which may pull without a heartbeat.
 pub fn is_system_group(group: &str) -> bool {

@@ -491,6 +491,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["rmq group set-mode CG_ORDERS --topic OrderEvents --mode pop"],
     ),
     ("group pause", &["rmq group pause CG_ORDERS"]),
+    (
+        "group forbid",
+        &["rmq group forbid CG_ORDERS --topic OrderEvents"],
+    ),
+    ("group allow", &["rmq group allow CG_ORDERS --topic OrderEvents"]),
     ("group resume", &["rmq group resume CG_ORDERS"]),
     (
         "producer list",

@@ -1,4 +1,4 @@
-//! `rmq group create|update|delete|set-mode|pause|resume`.
+//! `rmq group create|update|delete|set-mode|pause|resume`, and the place of `forbid|allow`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,6 +9,7 @@ use super::broker::cluster_of;
 use super::change::{self, Class, Outcome, Plan, Step, Undo, mention};
 use super::exit::{self, Failure};
 use super::group::not_found;
+use super::group_forbid::{self, ForbidArgs};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::{quoted, time};
@@ -39,6 +40,10 @@ pub enum Command {
     Pause(PauseArgs),
     /// Let a paused group consume again
     Resume(PauseArgs),
+    /// Forbid a group to read one topic; its pulls there are refused
+    Forbid(ForbidArgs),
+    /// Let a group read a topic again
+    Allow(ForbidArgs),
 }
 
 /// Fields of a group.
@@ -284,6 +289,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             update(session, &How::plain("resume"), &args.name, &patch, &args.scope).await
         }
+        Command::Forbid(args) => group_forbid::run(session, args, false).await,
+        Command::Allow(args) => group_forbid::run(session, args, true).await,
         Command::Delete(args) => delete(session, args).await,
         Command::SetMode(args) => set_mode(session, args).await,
     }

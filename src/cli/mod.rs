@@ -33,6 +33,7 @@ pub mod exit;
 mod export;
 mod group;
 mod group_change;
+mod group_forbid;
 mod group_read;
 mod kv;
 mod lag;

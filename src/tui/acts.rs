@@ -32,6 +32,11 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         },
         Command::Stacks => stacks(app),
         Command::CompareConfigs => compare(app),
+        Command::Replication => of_broker(app, &["broker", "ha"]),
+        Command::TopicsHere => of_broker(app, &["topic", "list", "--broker"]),
+        Command::GroupsHere => of_broker(app, &["group", "list", "--broker"]),
+        Command::Forbid => forbid(app),
+        Command::Consume => consume(app),
         Command::Goal => goal(app),
         Command::Reset => reset(app),
         Command::Apply => match &app.reset {
@@ -391,6 +396,66 @@ fn stacks(app: &mut App) {
         }
         None => app.say("no client is online"),
     }
+}
+
+/// What a command says of the selected broker.
+fn of_broker(app: &mut App, command: &[&str]) {
+    let broker = app.broker().or_else(|| app.selected_broker());
+    match broker.map(|b| b.broker.to_string()) {
+        Some(id) => {
+            let words = command.iter().copied().chain([id.as_str()]);
+            app.overlay = Some(Overlay::Sheet(words.map(str::to_owned).collect(), 0));
+        }
+        None => app.say("no broker is selected"),
+    }
+}
+
+/// The topic of the selected row on a group's screen, else the first that the group reads.
+fn topic_of_group(app: &App, group: &str) -> String {
+    match selected(app) {
+        Some(Subject::Topic(topic)) => topic,
+        _ => offsets::first_topic(app, group).unwrap_or_default(),
+    }
+}
+
+fn forbid(app: &mut App) {
+    let Some(group) = app.place.group().map(str::to_owned) else {
+        return;
+    };
+    let topic = topic_of_group(app, &group);
+    let form = Form::new(format!("Reading of {group}"), ["group"])
+        .about(Subject::Group(group.clone()))
+        .field(
+            Field::new("do", None, "forbid or allow")
+                .preset("forbid")
+                .required(),
+        )
+        .field(Field::new("group", None, "").preset(group).required())
+        .field(Field::new("topic", Some("--topic"), "").preset(topic).required())
+        .note("Forbidden: its pulls of this topic are refused on every broker; messages stay and pile up.");
+    app.overlay = Some(Overlay::Form(form));
+}
+
+fn consume(app: &mut App) {
+    let Some(group) = app.place.group().map(str::to_owned) else {
+        return;
+    };
+    let table = app.table(Pane::GroupClients);
+    let client = app
+        .selected(Pane::GroupClients, &table)
+        .map(|at| table.rows[at].name.clone())
+        .unwrap_or_default();
+    let topic = topic_of_group(app, &group);
+    let form = Form::new(
+        format!("Have {group} consume a message"),
+        ["message", "push", "--group", group.as_str()],
+    )
+    .about(Subject::Group(group.clone()))
+    .field(Field::new("id", None, "offset id, or the unique key").required())
+    .field(Field::new("topic", Some("--topic"), "").preset(topic))
+    .field(Field::new("client", Some("--client"), "empty: the only one").preset(client))
+    .note("The client's listener gets it at once, and what it returns is shown; no position moves.");
+    app.overlay = Some(Overlay::Form(form));
 }
 
 fn compare(app: &mut App) {

@@ -112,6 +112,16 @@ pub enum Command {
     Edit,
     /// Stop a group from consuming, or let it.
     Pause,
+    /// Forbid a group one topic, or allow it again.
+    Forbid,
+    /// Give one message to a client of the group.
+    Consume,
+    /// Replication of a broker.
+    Replication,
+    /// Topics of a broker.
+    TopicsHere,
+    /// Groups of a broker.
+    GroupsHere,
     /// Carry out the reset that is shown.
     Apply,
     /// Bring back what an interrupted scaling or the last change was before.
@@ -178,6 +188,8 @@ impl Command {
                 | Self::Skip
                 | Self::Edit
                 | Self::Pause
+                | Self::Forbid
+                | Self::Consume
                 | Self::Apply
                 | Self::Undo
                 | Self::WipeWrite
@@ -557,6 +569,41 @@ pub const TABLE: &[Binding] = &[
         &["f"],
         "stop the group from consuming, or let it",
         "pause group",
+    ),
+    on(
+        &[Screen::Group],
+        Command::Forbid,
+        &["F"],
+        "forbid the group one topic, or allow it again",
+        "forbid",
+    ),
+    on(
+        &[Screen::Group],
+        Command::Consume,
+        &["d"],
+        "have a client consume one message now",
+        "consume",
+    ),
+    on(
+        BROKERS,
+        Command::Replication,
+        &["h"],
+        "replication of the broker",
+        "HA",
+    ),
+    on(
+        BROKERS,
+        Command::TopicsHere,
+        &["t"],
+        "topics on the broker",
+        "topics",
+    ),
+    on(
+        BROKERS,
+        Command::GroupsHere,
+        &["ctrl-g"],
+        "groups on the broker",
+        "groups",
     ),
     on(
         &[Screen::Group],

@@ -12,7 +12,7 @@ use crate::protocol::body::{
 };
 use crate::protocol::requests::{
     DeleteSubscriptiongroup, GetAllMessageRequestMode, SetMessageRequestMode,
-    UpdateAndCreateSubscriptiongroup,
+    UpdateAndCreateSubscriptiongroup, UpdateAndGetGroupForbidden,
 };
 
 /// Named fields of a group to change; every other keeps the broker's value.
@@ -233,6 +233,24 @@ impl Client {
     ) -> Result<MessageRequestModes, Error> {
         let (_, modes) = self.call(broker, &GetAllMessageRequestMode, (), deadline).await?;
         Ok(modes.value)
+    }
+
+    /// Lets a group read a topic on a broker, or forbids it.
+    pub async fn allow_reading(
+        &self,
+        broker: &Server,
+        group: &str,
+        topic: &str,
+        readable: bool,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let header = UpdateAndGetGroupForbidden {
+            group: group.to_owned(),
+            topic: topic.to_owned(),
+            readable: Some(readable),
+        };
+        self.call(broker, &header, (), deadline).await?;
+        Ok(())
     }
 
     /// Sets how a group gets the messages of a topic.

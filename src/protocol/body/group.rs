@@ -168,6 +168,9 @@ impl ExponentialRetryPolicy {
     }
 }
 
+/// Bit of the forbidden table that takes reading away (Java's `PermName.INDEX_PERM_READ`).
+pub const FORBID_READ: i32 = 1 << 2;
+
 /// All groups of a broker; also the shape of `config/subscriptionGroup.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -178,6 +181,17 @@ pub struct SubscriptionGroupTable {
     pub forbidden_table: BTreeMap<String, BTreeMap<String, i32>>,
     /// Configuration by group name.
     pub subscription_group_table: BTreeMap<String, SubscriptionGroupConfig>,
+}
+
+impl SubscriptionGroupTable {
+    /// True when the group must not read the topic.
+    pub fn forbids(&self, group: &str, topic: &str) -> bool {
+        let bits = self
+            .forbidden_table
+            .get(group)
+            .and_then(|topics| topics.get(topic));
+        bits.is_some_and(|bits| bits & FORBID_READ != 0)
+    }
 }
 
 /// Body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST.

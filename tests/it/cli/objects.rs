@@ -1,5 +1,13 @@
 //! Topics, groups, producers, consumers, messages: each command once on a real cluster, with what it must say.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmq::fields::Fields;
+use rmq::protocol::Request as _;
+use rmq::protocol::frame::Frame;
+use rmq::protocol::requests::GetAllSubscriptiongroupConfig;
+use rmq::remoting::{NoService, Pool};
 use serde_json::{Value, json};
 
 use super::recorder::Wire;
@@ -23,6 +31,15 @@ fn undo(ran: &Ran) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_lives_from_create_to_delete() {
+    /// The body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG as it is on the wire.
+    async fn broker_groups(addr: &str) -> Value {
+        let pool = Pool::new(Arc::new(NoService), Duration::from_secs(5));
+        let request = Frame::request(GetAllSubscriptiongroupConfig::CODE, Fields::new());
+        let answer = pool.exchange(addr, request, Duration::from_secs(5)).await.unwrap();
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+
     let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
     let rmq = cluster.rmq();
     ok(&rmq.line("group create CG --retry-max 5 --yes").await);
@@ -69,6 +86,23 @@ async fn a_group_lives_from_create_to_delete() {
         .line("group set-mode CG --topic T --mode POP --share-queues 2 --yes")
         .await;
     assert!(same.stderr.contains("nothing to change"), "{same:?}");
+
+    // What 5.3.3's mqadmin has no command for.
+    let forbidden = rmq.line("group forbid CG --topic T --yes").await;
+    ok(&forbidden);
+    assert_eq!(forbidden.stdout.matches("allowed").count(), 2, "{forbidden:?}");
+    for broker in &cluster.brokers {
+        let table = broker_groups(&broker.addr().to_string()).await;
+        assert_eq!(table["forbiddenTable"], json!({"CG": {"T": 4}}), "bit 2 is reading");
+    }
+    let same = rmq.line("group forbid CG --topic T --yes").await;
+    assert!(same.stderr.contains("nothing to change"), "{same:?}");
+    let args = undo(&forbidden);
+    ok(&rmq
+        .run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        .await);
+    let table = broker_groups(&cluster.brokers[0].addr().to_string()).await;
+    assert_eq!(table["forbiddenTable"], json!({}));
 
     let described = rmq.rows(&["group", "describe", "CG"]).await;
     assert_eq!(
@@ -434,6 +468,7 @@ async fn a_dry_run_sends_no_code_that_changes() {
         "group update CG --retry-max 3",
         "group update New --create",
         "group pause CG",
+        "group forbid CG --topic T",
         "group delete CG",
         "group set-mode CG --topic T --mode pop",
         "message send --topic T --body y",
@@ -524,6 +559,8 @@ async fn forty_failures_have_their_code_and_stay_readable() {
         ("group update CG_ORDERS --attr colour=red --yes", 6),
         ("group delete NoGroup --yes", 4),
         ("group pause CG_ORDERS", 13),
+        ("group forbid CG_ORDERS --topic NoTopic --yes", 4),
+        ("group forbid NoGroup --topic OrderEvents --yes", 4),
         ("group set-mode CG_ORDERS --topic NoTopic --mode pop --yes", 4),
         (
             "group set-mode CG_ORDERS --topic OrderEvents --mode push --yes",
