@@ -587,7 +587,7 @@ pub const TABLE: &[Binding] = &[
     on(
         BROKERS,
         Command::Replication,
-        &["h"],
+        &["H"],
         "replication of the broker",
         "HA",
     ),

@@ -670,7 +670,9 @@ fn a_new_queue_whose_end_is_not_told_is_unknown() {
     seen.now_ms += 60_000;
     assert_eq!(machine.next(&seen), Next::End(End::Done));
     assert!(
-        machine.notes().contains(&"whether messages came to b/3 is not known".to_owned()),
+        machine
+            .notes()
+            .contains(&"whether messages came to b/3 is not known".to_owned()),
         "{:?}",
         machine.notes()
     );
@@ -691,6 +693,12 @@ fn writes_that_fail_end_the_way_with_their_reason() {
         }
         panic!("no end; step {:?}", machine.step())
     };
-    assert_eq!(end(Some("no permission")), End::Unreachable(vec!["b: no permission".into()]));
-    assert_eq!(end(None), End::Changed(vec!["b does not take read 16 write 8".into()]));
+    assert_eq!(
+        end(Some("no permission")),
+        End::Unreachable(vec!["b: no permission".into()])
+    );
+    assert_eq!(
+        end(None),
+        End::Changed(vec!["b does not take read 16 write 8".into()])
+    );
 }

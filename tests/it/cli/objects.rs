@@ -35,10 +35,12 @@ async fn a_group_lives_from_create_to_delete() {
     async fn broker_groups(addr: &str) -> Value {
         let pool = Pool::new(Arc::new(NoService), Duration::from_secs(5));
         let request = Frame::request(GetAllSubscriptiongroupConfig::CODE, Fields::new());
-        let answer = pool.exchange(addr, request, Duration::from_secs(5)).await.unwrap();
+        let answer = pool
+            .exchange(addr, request, Duration::from_secs(5))
+            .await
+            .unwrap();
         serde_json::from_slice(&answer.body).unwrap()
     }
-
 
     let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
     let rmq = cluster.rmq();
@@ -93,7 +95,11 @@ async fn a_group_lives_from_create_to_delete() {
     assert_eq!(forbidden.stdout.matches("allowed").count(), 2, "{forbidden:?}");
     for broker in &cluster.brokers {
         let table = broker_groups(&broker.addr().to_string()).await;
-        assert_eq!(table["forbiddenTable"], json!({"CG": {"T": 4}}), "bit 2 is reading");
+        assert_eq!(
+            table["forbiddenTable"],
+            json!({"CG": {"T": 4}}),
+            "bit 2 is reading"
+        );
     }
     let same = rmq.line("group forbid CG --topic T --yes").await;
     assert!(same.stderr.contains("nothing to change"), "{same:?}");

@@ -221,7 +221,11 @@ async fn a_group_without_a_position_is_waited_for() {
     let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
     let rmq = cluster.rmq();
     done(&rmq, "topic create T --queues 1 --yes").await;
-    done(&rmq, "message send --topic T --broker broker-b --body x --count 3").await;
+    done(
+        &rmq,
+        "message send --topic T --broker broker-b --body x --count 3",
+    )
+    .await;
     let client = library(&cluster);
     let consumer = Consumer::new(client.clone(), "STUCK", "T").unwrap();
     // It never ends its first batch.
@@ -235,14 +239,23 @@ async fn a_group_without_a_position_is_waited_for() {
     })
     .await;
     let broker = rmq::client::Server::at(cluster.brokers[1].addr().to_string());
-    let committed = client.committed(&broker, "STUCK", "T", 0, client.deadline()).await;
+    let committed = client
+        .committed(&broker, "STUCK", "T", 0, client.deadline())
+        .await;
     assert_eq!(committed.unwrap(), None);
     let waits = "--yes --quiet-time 1s --deadline 4s";
     let behind = rmq.line(&format!("broker drain broker-b {waits}")).await;
     assert_eq!(behind.code, 8, "{behind:?}");
     assert!(behind.stderr.contains("STUCK is 3 messages behind"), "{behind:?}");
-    let ignored = done(&rmq, &format!("broker drain broker-b --ignore-group STUCK {waits}")).await;
-    assert!(ignored.stdout.contains("(3 of ignored STUCK stay)"), "{ignored:?}");
+    let ignored = done(
+        &rmq,
+        &format!("broker drain broker-b --ignore-group STUCK {waits}"),
+    )
+    .await;
+    assert!(
+        ignored.stdout.contains("(3 of ignored STUCK stay)"),
+        "{ignored:?}"
+    );
     task.abort();
     cluster.stop().await;
 }

@@ -132,7 +132,16 @@ async fn a_shrink_stops_safely_and_goes_on_or_back() {
     drop(lock);
 
     // Where a name server is named on the command line, the way on needs it as well.
-    let mut named = rmq.command(&["topic", "scale", "T", "--to", "3", "--yes", "-n", &cluster.addr.to_string()]);
+    let mut named = rmq.command(&[
+        "topic",
+        "scale",
+        "T",
+        "--to",
+        "3",
+        "--yes",
+        "-n",
+        &cluster.addr.to_string(),
+    ]);
     named.env_remove("RMQ_NAMESRV");
     let named = rmq.finish(named).await;
     for flag in ["--resume", "--undo"] {
@@ -158,12 +167,20 @@ async fn a_shrink_stops_safely_and_goes_on_or_back() {
     done(&rmq, "kv delete rmq scale.T --yes").await;
     let unmarked = rmq.line(&format!("topic scale T --resume --yes {QUICK}")).await;
     assert_eq!(unmarked.code, 9, "{unmarked:?}");
-    assert!(unmarked.stderr.contains("no name server has the mark"), "{unmarked:?}");
+    assert!(
+        unmarked.stderr.contains("no name server has the mark"),
+        "{unmarked:?}"
+    );
     assert_eq!(numbers(&rmq, "T").await, [(4, 2)]);
     let kept: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&plan_file).unwrap()).unwrap();
     let mark = format!("{{\"token\":{}}}", kept["token"]);
-    assert!(unmarked.stderr.contains(&format!("rmq kv set rmq scale.T '{mark}'")), "{unmarked:?}");
+    assert!(
+        unmarked
+            .stderr
+            .contains(&format!("rmq kv set rmq scale.T '{mark}'")),
+        "{unmarked:?}"
+    );
     let marked = rmq.run(&["kv", "set", "rmq", "scale.T", &mark, "--yes"]).await;
     assert_eq!(marked.code, 0, "{marked:?}");
 
