@@ -502,6 +502,15 @@ fn print_undo(session: &Session, undo: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A change that was cut short and may have written something: into the journal, and onto the desk. Who calls says the
+/// rest.
+pub fn cut_short(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: String) {
+    journal(session, plan, outcomes, Some(&undo));
+    if let Some(desk) = session.desk() {
+        desk.report(plan, effective_class(session, plan), outcomes, Some(undo));
+    }
+}
+
 /// Appends one line to the change journal. A journal that cannot be written is a warning: the change is done.
 pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Option<&str>) {
     if !session.journal {

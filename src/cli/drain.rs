@@ -85,6 +85,18 @@ struct Kept {
     begun: String,
 }
 
+impl Kept {
+    /// The permission to go back to. Where somebody let producers in meanwhile they stay.
+    fn restored(&self, now: Perm) -> Perm {
+        let was = Perm(self.permission);
+        if now.writable() && !was.writable() {
+            now
+        } else {
+            was
+        }
+    }
+}
+
 fn kept_path(session: &Session, broker: &BrokerAt) -> Option<PathBuf> {
     let name = file_name(&broker.id.cluster, &broker.id.name, &session.name_servers);
     Some(super::context::state_dir()?.join("drain").join(name))
@@ -166,7 +178,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
     let before = read_kept(session, &broker)?;
     let own = args
         .then_stop
-        .then(|| stop::Own::find(&broker, client.mapped(&broker.addr)))
+        .then(|| stop::Own::find(&broker, client.detour(&broker.addr)))
         .transpose()?;
     let wipe = args.method == Method::Wipe;
     let mut observer = Observer::new(broker.clone(), &survey, wipe);
@@ -535,15 +547,21 @@ async fn stopped(
     if restore {
         let client = &session.client;
         let config = client.broker_config(&broker.server(), client.deadline()).await?;
-        let wanted = Perm(kept.permission);
-        let changed = (permission(&config) != wanted).then_some(wanted);
-        open(session, broker, changed, kept.method == Method::Wipe).await?;
+        let now = permission(&config);
+        let wanted = kept.restored(now);
+        let routes = wanted.writable() && kept.method == Method::Wipe;
+        let all = open(session, broker, (now != wanted).then_some(wanted), routes).await?;
+        if all {
+            forget(session, broker);
+        }
+        let state = if wanted.writable() {
+            "producers may write to it again"
+        } else {
+            "producers stay away, as before"
+        };
         return Err(Failure::new(
             exit::INTERRUPTED,
-            format!(
-                "draining {} was interrupted; producers may write to it again",
-                broker.server()
-            ),
+            format!("draining {} was interrupted; {state}", broker.server()),
         ));
     }
     Err(Failure::new(
@@ -556,24 +574,27 @@ async fn stopped(
     .hint(format!("{again} again, or {undo}")))
 }
 
-/// Lets producers back: the broker's own permission where that changes, and the routes at the name servers.
+/// Lets producers back: the broker's own permission where that changes, and the routes at the name servers. False when
+/// a name server did not take it.
 async fn open(
     session: &Session,
     broker: &BrokerAt,
     changed: Option<Perm>,
     routes: bool,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     if let Some(wanted) = changed {
         write_permission(session, broker, wanted).await?;
     }
+    let mut all = true;
     if routes {
         for (addr, done) in session.client.set_route_writable(&broker.id.name, true).await {
             if let Err(e) = done {
+                all = false;
                 session.warn(&format!("name server {addr}: {}", e.reason()));
             }
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// `rmq broker undrain`
@@ -586,9 +607,7 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
     let method = args.method.or(kept.as_ref().map(|k| k.method));
     let wiped = method == Some(Method::Wipe);
     let wanted = match &kept {
-        // Somebody let producers in meanwhile.
-        Some(kept) if now.writable() && !Perm(kept.permission).writable() => now,
-        Some(kept) => Perm(kept.permission),
+        Some(kept) => kept.restored(now),
         // Of a wipe that is not known here only the routes are known to be left.
         None if wiped => now,
         None => Perm::READ_WRITE,
@@ -643,7 +662,16 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         });
     }
     if plan.steps.is_empty() {
-        if !session.dry_run && closed.silent.is_empty() {
+        if wanted.writable()
+            && let Some((addr, why)) = closed.silent.first_key_value()
+        {
+            return Err(Failure::new(
+                exit::PARTIAL,
+                format!("what name server {addr} shows of {} is unknown", broker.server()),
+            )
+            .because(why.clone()));
+        }
+        if !session.dry_run {
             forget(session, &broker);
         }
         return change::nothing(session);

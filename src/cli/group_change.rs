@@ -392,6 +392,20 @@ async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
     .await
 }
 
+/// No broker has a configuration of the group; it may have positions still.
+pub(super) async fn without_configuration(session: &Session, brokers: &[BrokerAt], name: &str) -> Failure {
+    not_found(session, brokers, name).await.unwrap_or_else(|| {
+        Failure::new(
+            exit::NOT_FOUND,
+            format!(
+                "group \"{name}\" has no configuration on {}, only positions",
+                counted(brokers.len(), "broker")
+            ),
+        )
+        .hint(format!("rmq group create {name}"))
+    })
+}
+
 /// What an update is called and may do.
 struct How {
     verb: &'static str,
@@ -494,17 +508,7 @@ async fn update(
     }
     mention(&mut plan, "group", &unread, found > 0)?;
     if found == 0 {
-        return Err(match not_found(session, &brokers, name).await {
-            Some(failure) => failure,
-            None => Failure::new(
-                exit::NOT_FOUND,
-                format!(
-                    "group \"{name}\" has no configuration on {}, only positions",
-                    counted(brokers.len(), "broker")
-                ),
-            )
-            .hint(format!("rmq group create {name}")),
-        });
+        return Err(without_configuration(session, &brokers, name).await);
     }
     if writes.is_empty() && unread.is_empty() {
         return change::nothing(session);

@@ -5,11 +5,12 @@ use clap::Args;
 use super::broker::cluster_of;
 use super::change::{self, Class, Outcome, Plan, Step, mention};
 use super::exit::Failure;
-use super::group::not_found;
+use super::group_change::without_configuration;
 use super::quoted;
 use super::scope::{ScopeArgs, unread as unread_at};
 use super::session::Session;
-use crate::client::{BrokerAt, Which};
+use crate::client::{BrokerAt, Error, Which};
+use crate::protocol::body::SubscriptionGroupTable;
 use crate::protocol::model::{check_group, check_topic};
 
 /// `rmq group forbid` and `rmq group allow`
@@ -43,15 +44,10 @@ pub async fn run(session: &Session, args: ForbidArgs, readable: bool) -> Result<
             (broker, table)
         })
         .await;
-    let has_group = |table: &crate::protocol::body::SubscriptionGroupTable| {
-        table.subscription_group_table.contains_key(group)
-    };
-    if tables
-        .iter()
-        .all(|(_, table)| table.as_ref().is_ok_and(|t| !has_group(t)))
-        && let Some(failure) = not_found(session, &brokers, group).await
-    {
-        return Err(failure);
+    let has_group = |table: &SubscriptionGroupTable| table.subscription_group_table.contains_key(group);
+    let lacks = |table: &Result<SubscriptionGroupTable, Error>| table.as_ref().is_ok_and(|t| !has_group(t));
+    if tables.iter().all(|(_, table)| lacks(table)) {
+        return Err(without_configuration(session, &brokers, group).await);
     }
     if client.route(topic).await?.is_none() {
         return Err(super::topic::not_found(session, topic, String::new()).await);
@@ -72,8 +68,14 @@ pub async fn run(session: &Session, args: ForbidArgs, readable: bool) -> Result<
     let (mut writes, mut unread) = (Vec::new(), Vec::new());
     for (broker, table) in tables {
         match table {
-            // A broker without the group would refuse.
-            Ok(table) if !has_group(&table) => continue,
+            // It would refuse.
+            Ok(table) if !has_group(&table) => {
+                plan.impact.push(format!(
+                    "{} does not have the group and is left out",
+                    broker.server()
+                ));
+                continue;
+            }
             Ok(table) if table.forbids(group, topic) != readable => continue,
             Ok(_) => {}
             Err(e) => {
@@ -98,11 +100,15 @@ pub async fn run(session: &Session, args: ForbidArgs, readable: bool) -> Result<
     if writes.is_empty() && unread.is_empty() {
         return change::nothing(session);
     }
+    // Where it was so before it stays so.
+    let changed = writes
+        .iter()
+        .map(|(_, broker)| format!(" --broker {}", broker.addr));
     let undo = format!(
-        "rmq group {} {group} --topic {} --cluster {}",
+        "rmq group {} {group} --topic {}{}",
         if readable { "forbid" } else { "allow" },
         quoted(topic),
-        quoted(&plan.cluster)
+        changed.collect::<String>()
     );
     let write = |broker: BrokerAt| async move {
         let server = broker.server();

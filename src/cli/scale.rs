@@ -660,10 +660,8 @@ async fn finish(
     let name = &machine.plan().topic;
     let both = both_ways(session, args, way.undoing);
     let stopped = |code: u8, what: String, why: Vec<String>| {
-        // Something may have been written: that goes into the journal as well.
         let outcomes = vec![Outcome::Unproven(format!("{what}; {state}")); change.steps.len()];
-        let undo = way_on(session, args, "--undo");
-        change::journal(session, &change, &outcomes, Some(&undo));
+        change::cut_short(session, &change, &outcomes, way_on(session, args, "--undo"));
         let failure = Failure::new(code, format!("{what}; state: {state}"));
         let failure = if why.is_empty() {
             failure

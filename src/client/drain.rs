@@ -17,7 +17,7 @@ use super::snapshot::{GroupLag, TopicKind};
 use super::{Client, Which};
 use crate::protocol::body::{ConsumeType, MessageModel, TopicRouteData};
 use crate::protocol::model::Perm;
-use crate::protocol::requests::{AddWritePermOfBroker, GetAllProducerInfo, WipeWritePermOfBroker};
+use crate::protocol::requests::GetAllProducerInfo;
 
 /// A topic that took a message in this time has write traffic.
 const TRAFFIC: Duration = Duration::from_secs(86_400);
@@ -382,16 +382,10 @@ impl Client {
     pub async fn set_route_writable(&self, broker: &str, writable: bool) -> Vec<(String, Result<(), Error>)> {
         let servers = self.name_servers().to_vec();
         self.each(servers, |addr| async move {
-            let server = Server::at(&addr);
-            let broker_name = broker.to_owned();
-            let done = if writable {
-                let header = AddWritePermOfBroker { broker_name };
-                self.call(&server, &header, (), self.deadline()).await.map(drop)
-            } else {
-                let header = WipeWritePermOfBroker { broker_name };
-                self.call(&server, &header, (), self.deadline()).await.map(drop)
-            };
-            (addr, done)
+            let done = self
+                .set_write_perm(&addr, broker, writable, self.deadline())
+                .await;
+            (addr, done.map(drop))
         })
         .await
     }
@@ -482,6 +476,8 @@ pub struct Observer {
     routed: BTreeSet<String>,
     /// Write permission is wiped at the name servers again and again.
     wipe: bool,
+    /// Topics of the groups that were seen online, which may have no position in them when they leave.
+    subscribed: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Observer {
@@ -494,6 +490,7 @@ impl Observer {
             waiting: Waiting::new(Landing::Anywhere),
             routed: survey.topics.clone(),
             wipe,
+            subscribed: BTreeMap::new(),
         }
     }
 
@@ -623,7 +620,7 @@ impl Observer {
 
     /// Backlog of every group that the broker knows by a configuration or by a position. The list of all groups in
     /// one answer (317) leaves out read queues that are not written and groups without a configuration.
-    async fn groups(&self, client: &Client, server: &Server, look: &mut Look) -> Result<(), Error> {
+    async fn groups(&mut self, client: &Client, server: &Server, look: &mut Look) -> Result<(), Error> {
         let mut known = client.known_groups(std::slice::from_ref(&self.broker)).await;
         if let Some((_, e)) = known.failed.pop() {
             return Err(e);
@@ -637,6 +634,7 @@ impl Observer {
             .broker_topics(server, client.deadline())
             .await?
             .topic_config_table;
+        let seen = &*self;
         let lags = client
             .each(groups, |group| {
                 let topics = &topics;
@@ -646,24 +644,24 @@ impl Observer {
                     // Asked of groups without a backlog as well: who is online now is waited for to the end.
                     let clients = client.group_clients(server, &group, client.deadline()).await?;
                     let mut unread: i64 = lag.queues.iter().filter_map(|q| q.lag()).sum();
-                    if let Some(c) = clients
-                        .as_ref()
-                        .filter(|c| c.message_model != MessageModel::Broadcasting)
-                    {
-                        let subscribed = c.subscription_table.keys();
-                        for (topic, config) in subscribed.filter_map(|topic| topics.get_key_value(topic)) {
-                            let queues = config.read_queue_nums.max(config.write_queue_nums);
-                            let of = (group.as_str(), topic.as_str(), queues.clamp(0, MAX_QUEUES));
-                            let untold = self.untold(client, server, of, &lag.queues).await?;
-                            unread = unread.saturating_add(untold);
-                        }
+                    let subscribed: BTreeSet<String> = match &clients {
+                        Some(c) if c.message_model == MessageModel::Broadcasting => BTreeSet::new(),
+                        Some(c) => c.subscription_table.keys().cloned().collect(),
+                        None => seen.subscribed.get(&group).cloned().unwrap_or_default(),
+                    };
+                    for (topic, config) in subscribed.iter().filter_map(|topic| topics.get_key_value(topic)) {
+                        let queues = config.read_queue_nums.max(config.write_queue_nums);
+                        let of = (group.as_str(), topic.as_str(), queues.clamp(0, MAX_QUEUES));
+                        let untold = seen.untold(client, server, of, &lag.queues).await?;
+                        unread = unread.saturating_add(untold);
                     }
-                    Ok::<_, Error>((group, unread, inflight, clients))
+                    Ok::<_, Error>((group, unread, inflight, clients, subscribed))
                 }
             })
             .await;
         for answer in lags {
-            let (group, lag, inflight, clients) = answer?;
+            let (group, lag, inflight, clients, subscribed) = answer?;
+            self.subscribed.insert(group.clone(), subscribed);
             match clients {
                 Some(c) if c.message_model == MessageModel::Broadcasting => {
                     look.broadcasting.insert(group);

@@ -190,7 +190,7 @@ impl Follow {
                     .then(|| caught_up(&pulled, self.known.len()))
                     .flatten()
                     .unwrap_or(pulled.next);
-                self.skipped += u64::try_from(next - pulled.next).unwrap_or(0);
+                self.skipped += u64::try_from(next.saturating_sub(pulled.next)).unwrap_or(0);
                 let arrived = std::time::Instant::now();
                 for message in pulled.messages {
                     self.read += 1;

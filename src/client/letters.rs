@@ -197,17 +197,21 @@ impl Client {
             Err(e) if e.is_unreachable() => return Err(e),
             Err(e) => Some(e),
         };
-        if ask.rate
-            && let Ok(rate) = self.look_topic_rate(server, topic, turn().await).await
-        {
-            letters.per_minute = Some(letters.per_minute.unwrap_or(0.0) + rate * 60.0);
+        if ask.rate {
+            match self.look_topic_rate(server, topic, turn().await).await {
+                Ok(rate) => letters.per_minute = Some(letters.per_minute.unwrap_or(0.0) + rate * 60.0),
+                Err(e) => known(e),
+            }
         }
-        if ask.clients
-            && let Ok(clients) = self.group_clients(server, group, turn().await).await
-        {
-            // A client is connected to every broker of its topics.
-            let here = clients.map_or(0, |c| c.connection_set.len());
-            letters.clients = letters.clients.max(Some(here));
+        if ask.clients {
+            match self.group_clients(server, group, turn().await).await {
+                Ok(clients) => {
+                    // A client is connected to every broker of its topics.
+                    let here = clients.map_or(0, |c| c.connection_set.len());
+                    letters.clients = letters.clients.max(Some(here));
+                }
+                Err(e) => known(e),
+            }
         }
         match unread {
             Some(e) => Err(e),

@@ -160,6 +160,16 @@ impl Client {
         (dialled != announced).then_some(dialled)
     }
 
+    /// What stands between this host and an announced address: a map or a proxy.
+    pub fn detour(&self, announced: &str) -> Option<String> {
+        let proxy = self.options.dial.proxy.as_ref();
+        let proxied = proxy.map(|proxy| format!("through {proxy} (--via-proxy)"));
+        proxied.or_else(|| {
+            self.mapped(announced)
+                .map(|addr| format!("at {addr} (--broker-map)"))
+        })
+    }
+
     /// Name servers that failed since the last call, with the reason.
     pub fn take_dead_name_servers(&self) -> Vec<(String, String)> {
         let mut dead: Vec<_> = self

@@ -200,7 +200,14 @@ impl Client {
                         // A server that does not move on must not hold us for ever.
                         _ => pulled.next.max(here.saturating_add(1)),
                     };
-                    let stepped = line.next.min(end).saturating_sub(here);
+                    // What the broker has no more, or could not read, was not looked at.
+                    let looked = matches!(pulled.status, PullStatus::Found | PullStatus::NoMatched)
+                        && pulled.damage.is_none();
+                    let stepped = if looked {
+                        line.next.min(end).saturating_sub(here)
+                    } else {
+                        0
+                    };
                     let passed = u64::try_from(stepped).unwrap_or(0).saturating_sub(taken);
                     if let Some(reason) = pulled.damage {
                         line.next = end;

@@ -236,38 +236,30 @@ pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) ->
     true
 }
 
-/// The first words of a scaling.
-const SCALE: [&str; 2] = ["topic", "scale"];
-
 fn undo(app: &mut App, actions: &mut Vec<Action>) {
     let subject = match app.place.screen {
         Screen::Offsets => app.reset.as_ref().map(|r| Subject::Group(r.group.clone())),
         _ => app.place.about.clone(),
     };
-    // The newest that changed something; what was only looked at, or refused, does not count. A scaling that was
-    // interrupted tells no steps, and has changed something all the same.
+    // The newest that changed something, or may have; what was only looked at, or refused, has neither step nor undo.
     let of = app.works.iter().rev().filter(|w| w.deed.about == subject);
-    let changed = of.filter_map(|w| match &w.stage {
-        Stage::Done(report) => {
-            let was_cut_short =
-                w.deed.words.starts_with(&SCALE.map(str::to_owned)) && report.failure.is_some();
-            let counts = was_cut_short || report.steps.iter().any(|s| s.good);
-            counts.then_some((report, was_cut_short))
-        }
-        _ => None,
-    });
-    let last = changed
-        .map(|(report, was_cut_short)| (super::work::undo(report), report.undo.clone(), was_cut_short))
+    let last = of
+        .filter_map(|w| match &w.stage {
+            Stage::Done(report) if report.undo.is_some() || report.steps.iter().any(|s| s.good) => {
+                Some((super::work::undo(report), report.undo.clone()))
+            }
+            _ => None,
+        })
         .next();
     match (last, subject) {
-        (Some((Some(deed), ..)), Some(subject)) => app.begin(deed.about(subject), actions),
-        (Some((None, Some(line), _)), _) => app.say(format!("several commands take it back: {line}")),
-        // Of an earlier session, or interrupted: the command knows its own file.
-        (None | Some((None, None, true)), Some(Subject::Topic(name))) => {
+        (Some((Some(deed), _)), Some(subject)) => app.begin(deed.about(subject), actions),
+        (Some((None, Some(line))), _) => app.say(format!("several commands take it back: {line}")),
+        (Some(_), _) => app.say("the last change here has no undo"),
+        // Of an earlier session: the command knows its own file.
+        (None, Some(Subject::Topic(name))) => {
             let deed = Deed::new(["topic", "scale", name.as_str(), "--undo"]);
             app.begin(deed.about(Subject::Topic(name)), actions);
         }
-        (Some(_), _) => app.say("the last change here has no undo"),
         (None, _) => app.say("nothing here was changed from this dashboard"),
     }
 }

@@ -504,11 +504,8 @@ impl App {
 
     /// Opens the dialog of a change.
     pub(super) fn begin(&mut self, mut deed: Deed, actions: &mut Vec<Action>) {
-        if let Some(cluster) = deed.about.as_ref().and_then(|s| self.cluster_of(s))
-            && !deed
-                .words
-                .iter()
-                .any(|w| w == "--cluster" || w.starts_with("--cluster="))
+        if deed.may_name_cluster()
+            && let Some(cluster) = deed.about.as_ref().and_then(|s| self.cluster_of(s))
         {
             deed.words.extend(["--cluster".to_owned(), cluster]);
         }

@@ -47,6 +47,15 @@ impl Deed {
         )
     }
 
+    /// True where `--cluster` may be added. Messages go by their topic's route: such commands have no scope.
+    pub fn may_name_cluster(&self) -> bool {
+        let named = self
+            .words
+            .iter()
+            .any(|w| w == "--cluster" || w.starts_with("--cluster="));
+        !named && !matches!(self.words.first().map(String::as_str), Some("message" | "dlq"))
+    }
+
     /// As a person would type it.
     pub fn line(&self) -> String {
         let words = self.words.iter().map(|w| quoted(w));

@@ -182,6 +182,7 @@ impl Form {
 
     /// Takes a pasted text.
     pub fn paste(&mut self, text: &str) {
+        self.error = None;
         if let Some(field) = self.fields.get_mut(self.at)
             && !field.input.insert(text)
         {

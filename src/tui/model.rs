@@ -373,8 +373,9 @@ impl Model {
         let partial = self.lag_is_partial();
         for group in &mut self.snapshot.groups {
             group.partial = partial;
-            group.clients = clients_of(&self.found, &group.name, now_ms);
+            group.clients = Seen::unasked();
         }
+        self.settle_clients(now_ms);
         self.settle_totals(now_ms, interval);
         let servers = &self.snapshot.name_servers;
         let all_down = !servers.is_empty() && servers.iter().all(|s| s.cluster.is_failed());
@@ -390,6 +391,21 @@ impl Model {
         self.watch
             .compare(&self.snapshot, &self.retry_at_ms, &mut self.log);
         roster
+    }
+
+    /// How many clients a group has, where that was asked lately and every broker told. A broadcasting group keeps its
+    /// positions itself: what the brokers have is no backlog of it.
+    fn settle_clients(&mut self, now_ms: i64) {
+        for (want, (_, seen)) in &self.found {
+            if let (Want::GroupBrief(name), Some(Found::GroupBrief(brief))) = (want, seen.fresh())
+                && !brief.partial
+                && brief.kind != GroupKind::Broadcasting
+                && now_ms.saturating_sub(seen.as_of_ms) < CLIENTS_AGE_MS
+                && let Ok(at) = (self.snapshot.groups).binary_search_by(|g| g.name.as_str().cmp(name))
+            {
+                self.snapshot.groups[at].clients = Seen::answered(brief.clients, seen.as_of_ms);
+            }
+        }
     }
 
     fn settle_brokers(&mut self, now_ms: i64) -> Vec<Roster> {
@@ -686,22 +702,6 @@ impl Model {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
         }
-    }
-}
-
-/// How many clients a group has, where that was asked lately and every broker told. A broadcasting group keeps its
-/// positions itself: what the brokers have is no backlog of it.
-fn clients_of(found: &BTreeMap<Want, (i64, Seen<Found>)>, group: &str, now_ms: i64) -> Seen<usize> {
-    let brief = found.get(&Want::GroupBrief(group.to_owned()));
-    match brief.map(|(_, seen)| (seen.fresh(), seen.as_of_ms)) {
-        Some((Some(Found::GroupBrief(brief)), at_ms))
-            if !brief.partial
-                && brief.kind != GroupKind::Broadcasting
-                && now_ms.saturating_sub(at_ms) < CLIENTS_AGE_MS =>
-        {
-            Seen::answered(brief.clients, at_ms)
-        }
-        _ => Seen::unasked(),
     }
 }
 

@@ -33,11 +33,6 @@ pub enum Want {
 }
 
 impl Want {
-    /// True for what needs no server.
-    pub const fn is_local(&self) -> bool {
-        matches!(self, Self::Store(_))
-    }
-
     /// True for what does not go by the known masters: it needs no server, or finds its own. A broker that comes or
     /// goes does not begin it again.
     pub const fn is_apart(&self) -> bool {

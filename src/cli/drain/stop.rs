@@ -31,8 +31,8 @@ pub struct Own {
 
 impl Own {
     /// The process that listens on a broker's address; anything but an `rmq broker start` of this host is a failure. So is
-    /// an address that the client maps to another one: then the broker is not the process that has it here.
-    pub fn find(broker: &BrokerAt, mapped: Option<String>) -> Result<Self, Failure> {
+    /// an address that is reached another way: then the broker is not the process that has it here.
+    pub fn find(broker: &BrokerAt, detour: Option<String>) -> Result<Self, Failure> {
         let no = |why: &str| {
             Failure::new(
                 exit::PRECONDITION,
@@ -44,9 +44,9 @@ impl Own {
             .because(why.to_owned())
             .hint("drain it without --then-stop and stop it on its host")
         };
-        if let Some(dialled) = mapped {
+        if let Some(way) = detour {
             return Err(no(&format!(
-                "It is reached at {dialled} (--broker-map): the process at its own address on this host is another one."
+                "It is reached {way}: the process at its own address on this host is another one."
             )));
         }
         let addr: SocketAddr = broker

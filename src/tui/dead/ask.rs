@@ -127,7 +127,7 @@ async fn letters(client: &Client, group: &str, state_dir: Option<PathBuf>) -> Re
     for stretch in client.stretches(&topic, queues, From::Earliest, &pace).await {
         match stretch {
             Ok((at, (begin, end))) => {
-                found.of = found.of.saturating_add(end - begin);
+                found.of = found.of.saturating_add(end.saturating_sub(begin));
                 stretches.push((at, (begin.max(end.saturating_sub(each)), end)));
             }
             Err(e) => found.failed.push(e.to_string()),

@@ -278,7 +278,10 @@ async fn behind(
         }
     }
     let begins = stretches.iter().map(|(_, (begin, _))| *begin);
-    begins.zip(ends).map(|(begin, end)| (end - begin).max(0)).sum()
+    begins
+        .zip(ends)
+        .map(|(begin, end)| end.saturating_sub(begin).max(0))
+        .fold(0, i64::saturating_add)
 }
 
 async fn key(client: &Client, search: &Search, zone: &Zone) -> Result<Listing, String> {
@@ -398,7 +401,7 @@ async fn offset(client: &Client, search: &Search) -> Result<Listing, String> {
     } else {
         kept.listing.notes.push(holds);
     }
-    kept.listing.of = Some((end - wanted.max(begin)).max(0));
+    kept.listing.of = Some(end.saturating_sub(wanted.max(begin)).max(0));
     // The first ones are wanted: reading ends where any of them would have to go.
     kept.newest = Newest::within(PAGE, usize::MAX);
     let mut visit = |message: Message| {

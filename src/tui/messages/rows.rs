@@ -84,7 +84,7 @@ fn cells(app: &App, message: &Message) -> Vec<Cell> {
 
 /// Size of the record; a body that does not fit its checksum is said here.
 pub fn size(message: &Message) -> Cell {
-    let cell = Cell::number(text::count(message.size as f64), message.size as f64);
+    let cell = Cell::count("", message.size as f64);
     if message.intact && message.body_error.is_none() {
         cell
     } else {

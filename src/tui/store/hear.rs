@@ -127,8 +127,11 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
                 if is_goal {
                     log.goal = None;
                 }
+                // The page that is shown, read again, refutes nothing.
+                if log.at != *at {
+                    log.refused = None;
+                }
                 (log.at, log.page, log.error, log.is_known) = (*at, page, None, true);
-                log.refused = None;
                 hold_log(app);
             } else {
                 app.store.log.refused = Some(*at);
@@ -192,8 +195,10 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
                 if is_goal {
                     entries.goal = None;
                 }
+                if entries.at != *at {
+                    entries.refused = None;
+                }
                 (entries.at, entries.page, entries.error, entries.is_known) = (*at, page, None, true);
-                entries.refused = None;
                 hold_entries(app);
             } else {
                 app.store.entries.refused = Some(*at);

@@ -6,8 +6,8 @@ use super::answer::{Compared, Found, Kind};
 use super::question::What;
 use super::view::{digits, minute, moment};
 use super::{Lookup, entry_id, index_file, log_id};
+use crate::inspect::Severity;
 use crate::inspect::repair::{Remedy, remedy};
-use crate::inspect::{Report, Severity};
 use crate::tui::app::App;
 use crate::tui::place::{Pane, Part};
 use crate::tui::table::{Cell, Row, Table};
@@ -556,11 +556,23 @@ pub fn report(app: &App) -> Option<(String, String)> {
             })
         })
         .collect();
-    let mut summary = match &seen.report {
-        Some(report) => report.summary(What::depth(seen.full)),
-        None => Report::default().summary(What::depth(seen.full)),
-    };
-    // A run that is not over has no totals yet, and is not complete.
+    let depth = What::depth(seen.full);
+    let mut summary = seen.report.clone().unwrap_or_default().summary(depth);
+    if seen.report.is_none() {
+        // It is not over, or was stopped: of the numbers only those of the findings are known.
+        summary
+            .values_mut()
+            .filter(|v| v.is_number())
+            .for_each(|v| *v = serde_json::Value::Null);
+        for (name, severity) in [
+            ("infos", Severity::Info),
+            ("warnings", Severity::Warning),
+            ("errors", Severity::Error),
+        ] {
+            let of = seen.counts.iter().filter(|((_, _, s), _)| *s == severity);
+            summary.insert(name.to_owned(), of.map(|(_, n)| n).sum::<u64>().into());
+        }
+    }
     summary.insert(
         "complete".to_owned(),
         (seen.ended == Some(super::answer::Ended::Complete)).into(),

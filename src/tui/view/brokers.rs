@@ -75,7 +75,7 @@ fn usual(app: &App, snapshot: &Snapshot, broker: &BrokerState) -> Vec<Cell> {
     let rate = |series: Option<&Series>| {
         cell::value(runtime, now, |_| {
             let rate = series?.last()?;
-            Some(Cell::number(text::count(rate), rate))
+            Some(Cell::count("", rate))
         })
     };
     let master = broker.broker.is_master();
@@ -126,7 +126,7 @@ fn more(app: &App, broker: &BrokerState) -> Vec<Cell> {
         }),
         cell::value(runtime, now, |r| {
             let n = r.put_today? as f64;
-            Some(Cell::number(text::count(n), n))
+            Some(Cell::count("", n))
         }),
         cell::value(runtime, now, |r| {
             let n = r.put_average_bytes?;
@@ -134,7 +134,7 @@ fn more(app: &App, broker: &BrokerState) -> Vec<Cell> {
         }),
         cell::value(runtime, now, |r| {
             let n = r.miss_tps.s10?;
-            Some(Cell::number(text::count(n), n))
+            Some(Cell::count("", n))
         }),
         cell::value(runtime, now, |r| {
             let ms = r.page_cache_lock_ms?;

@@ -259,14 +259,14 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
     }
     vec![
         Cell::number(told.queues.len().to_string(), told.queues.len() as f64),
-        Cell::number(text::count(lag as f64), lag as f64),
+        Cell::count("", lag as f64),
         Cell::number(
             format!("{}/{} MiB", told.cached, told.cached_mib),
             told.cached as f64,
         ),
-        Cell::number(text::count(told.consume_rt_ms), told.consume_rt_ms),
-        Cell::number(text::count(told.ok_tps), told.ok_tps),
-        Cell::number(text::count(told.failed_tps), told.failed_tps),
+        Cell::count("", told.consume_rt_ms),
+        Cell::count("", told.ok_tps),
+        Cell::count("", told.failed_tps),
         pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),
         Cell {
             pieces: flags,

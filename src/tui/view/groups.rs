@@ -174,7 +174,7 @@ pub fn slope(model: &Model, group: &str) -> Cell {
     let (sign, role) = match history::trend(lag, slope) {
         Trend::Rising => ("+", Role::Warn),
         Trend::Falling => ("", Role::Ok),
-        Trend::Flat => return Cell::number("0/s", slope),
+        Trend::Flat => return Cell::text("0/s").counted(slope),
     };
     Cell::of(format!("{sign}{}/s", text::count(slope)), role).counted(slope)
 }

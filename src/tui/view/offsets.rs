@@ -51,7 +51,7 @@ pub fn positions(app: &App) -> Table {
                     Cell::number(queues.to_string(), queues as f64),
                     lag.map_or_else(Cell::unknown, |lag| {
                         let bound = super::groups::bound(group.partial);
-                        Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64)
+                        Cell::count(bound, lag as f64)
                     }),
                 ],
             });
@@ -141,9 +141,9 @@ pub fn preview(app: &App) -> Table {
             _ => "?".to_owned(),
         };
         let delta = match number("delta") {
-            Some(d) if d < 0.0 => Cell::number(format!("◀ {}", text::grouped(-d as i64)), d),
+            Some(d) if d < 0.0 => Cell::text(format!("◀ {}", text::grouped(-d as i64))).counted(d),
             Some(d) if d > 0.0 => Cell::of(format!("▶ {}", text::grouped(d as i64)), Role::Warn).counted(d),
-            Some(_) => Cell::number("stays", 0.0),
+            Some(_) => Cell::text("stays").counted(0.0),
             None => Cell::text("new"),
         };
         let clamped = target.is_some() && target == min && number("delta").is_some_and(|d| d < 0.0);

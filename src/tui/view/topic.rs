@@ -132,7 +132,7 @@ pub fn queues(app: &App) -> Table {
                 Cell::whole(queue.max),
                 queue
                     .in_tps
-                    .map_or_else(Cell::unknown, |rate| Cell::number(text::count(rate), rate)),
+                    .map_or_else(Cell::unknown, |rate| Cell::count("", rate)),
                 match queue.last_ms {
                     0 => Cell::none(),
                     at => topics::age(app.shown_ms(), at),
@@ -205,10 +205,10 @@ pub fn groups(app: &App) -> Table {
                 } else {
                     Cell::number(format!("{bound}{}", group.clients), group.clients as f64)
                 },
-                group.lag.map_or_else(Cell::unknown, |lag| {
-                    Cell::number(format!("{bound}{}", text::count(lag as f64)), lag as f64).role(role)
-                }),
-                Cell::number(format!("{bound}{}", text::count(group.out_tps)), group.out_tps),
+                group
+                    .lag
+                    .map_or_else(Cell::unknown, |lag| Cell::count(bound, lag as f64).role(role)),
+                Cell::count(bound, group.out_tps),
                 Cell::text(group.expressions.join(" | ")),
             ],
         });

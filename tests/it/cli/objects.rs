@@ -107,8 +107,22 @@ async fn a_group_lives_from_create_to_delete() {
     ok(&rmq
         .run(&args.iter().map(String::as_str).collect::<Vec<_>>())
         .await);
-    let table = broker_groups(&cluster.brokers[0].addr().to_string()).await;
-    assert_eq!(table["forbiddenTable"], json!({}));
+    for broker in &cluster.brokers {
+        let table = broker_groups(&broker.addr().to_string()).await;
+        assert_eq!(table["forbiddenTable"], json!({}));
+    }
+    // What was forbidden before stays so when the change of the other broker is taken back.
+    ok(&rmq
+        .line("group forbid CG --topic T --broker broker-a --yes")
+        .await);
+    let args = undo(&rmq.line("group forbid CG --topic T --yes").await);
+    ok(&rmq
+        .run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        .await);
+    for (broker, left) in cluster.brokers.iter().zip([json!({"CG": {"T": 4}}), json!({})]) {
+        let table = broker_groups(&broker.addr().to_string()).await;
+        assert_eq!(table["forbiddenTable"], left);
+    }
 
     let described = rmq.rows(&["group", "describe", "CG"]).await;
     assert_eq!(

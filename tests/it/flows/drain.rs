@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmq::client::consume::Consumer;
+use rmq::client::drain::Observer;
 use rmq::client::produce::{Outgoing, Producer};
+use rmq::client::{Scope, Which};
 
 use super::{Reader, done, library, until};
 use crate::cli::{Cluster, items};
@@ -256,7 +258,22 @@ async fn a_group_without_a_position_is_waited_for() {
         ignored.stdout.contains("(3 of ignored STUCK stay)"),
         "{ignored:?}"
     );
+    // Once it was seen online it is waited for to the end, gone or not, with a position or without one.
+    let looking = library(&cluster);
+    let brokers = looking.brokers(&Scope::default(), Which::Masters).await.unwrap();
+    let at = brokers.into_iter().find(|b| b.id.name == "broker-b").unwrap();
+    let survey = looking.drain_survey(&at).await.unwrap();
+    let mut observer = Observer::new(at, &survey, false);
+    let online = observer.look(&looking).await;
+    assert_eq!(online.online.get("STUCK"), Some(&3), "{online:?}");
     task.abort();
+    client.close();
+    until("it is gone", Duration::from_secs(20), async || {
+        items(&rmq.line("group clients STUCK -o json").await).is_empty()
+    })
+    .await;
+    let gone = observer.look(&looking).await;
+    assert_eq!(gone.offline.get("STUCK"), Some(&3), "{gone:?}");
     cluster.stop().await;
 }
 

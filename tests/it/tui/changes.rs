@@ -211,10 +211,17 @@ fn an_interrupted_scaling_is_taken_back_and_not_the_change_before_it() {
     };
     done(&mut app, &["topic", "update", &topic, "--perm", "4"], perm);
     assert!(taken_back(&mut app).starts_with(&format!("topic update {topic} --perm 6")));
-    // It tells no steps when it is interrupted; its own file knows what it has written.
+    // One that was refused has changed nothing.
+    let refused = Report {
+        failure: Some("it is not what was shown any more".into()),
+        ..Report::default()
+    };
+    done(&mut app, &["topic", "scale", &topic, "--to=8"], refused);
+    assert!(taken_back(&mut app).starts_with(&format!("topic update {topic} --perm 6")));
+    // One that was interrupted may have; its own file knows what it has written.
     let interrupted = Report {
         steps: Vec::new(),
-        undo: None,
+        undo: Some(format!("rmq topic scale {topic} --undo")),
         failure: Some("scaling was interrupted".into()),
     };
     done(&mut app, &["topic", "scale", &topic, "--to=8"], interrupted);

@@ -459,7 +459,10 @@ pub fn answer(app: &mut App, story: Story) {
     if story == Story::Unreachable || story == Story::Empty {
         return;
     }
-    let of_servers = app.wants().into_iter().filter(|wanted| !wanted.want.is_local());
+    let of_servers = app
+        .wants()
+        .into_iter()
+        .filter(|wanted| !matches!(wanted.want, Want::Store(_)));
     let updates = of_servers.map(|wanted| {
         let found = if story == Story::AllDied {
             Err("no answer within 2.0s".to_owned())

@@ -1,9 +1,10 @@
 //! Checkpoint and tables, and the comparison of all parts.
 
 use std::ops::ControlFlow;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use super::Asker;
+use crate::client::time::now_ms;
 use crate::inspect::{
     Error, Finding, Log, LogEnd, Options, Progress, Severity, Store, restart, tables, verify,
 };
@@ -15,11 +16,6 @@ const MOST_FINDINGS: usize = 1000;
 
 /// Queues that are looked into to tell where the next start begins.
 const MOST_QUEUES: usize = 256;
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
-}
 
 /// The small files, and what they mean.
 pub fn look(store: &Store, log: &Log, end: LogEnd, asker: &Asker<'_>) -> Result<Checks, Error> {

@@ -1,6 +1,9 @@
 //! Where the keys lead.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
+use rmq::inspect::Severity;
 use rmq::tui::app::{Action, Overlay, Pane, Screen};
 use rmq::tui::place::Part;
 use rmq::tui::store::answer::{Ended, Kind};
@@ -423,6 +426,19 @@ fn a_verification_keeps_its_store_when_another_one_is_shown() {
     let (_, report) = rmq::tui::store::rows::report(&console.app).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["context"]["store"].as_str(), seen.root.to_str());
+
+    // One that was stopped has counted its findings and nothing else.
+    let stopped = console.app.store.verify.value.as_mut().expect("a report");
+    stopped.report = None;
+    stopped.counts = BTreeMap::from([(("crc", "log", Severity::Error), 300)]);
+    let (_, report) = rmq::tui::store::rows::report(&console.app).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let summary = &report["summary"];
+    assert_eq!(
+        (&summary["errors"], &summary["warnings"]),
+        (&300.into(), &0.into())
+    );
+    assert!(summary["records"].is_null(), "{summary}");
 }
 
 #[test]
