@@ -161,19 +161,27 @@ impl Dispatch<'_> {
             size: view.size() as i32,
             tags_code: self.tags_code(view, wanted),
         };
-        Some((self.queues.find_or_make(topic, queue_id), entry))
+        let queue = self.queues.find_or_make(topic, queue_id);
+        self.is_still_there(topic, offset).then_some((queue, entry))
+    }
+
+    /// Asked again with the queue in hand: a queue found before its topic was deleted takes nothing more, and one made
+    /// after it must not begin with a record from before.
+    fn is_still_there(&self, topic: &str, offset: i64) -> bool {
+        !self.deleted.covers(topic, offset)
     }
 
     /// The entry of a record that holds several messages goes to a batch queue. Such records are Java's: this version
     /// writes none, so they come by at a replay alone, or behind one that a full disk ended.
     pub fn batch_entry(&self, view: &MessageView<'_>, wanted: &Wanted<'_>) -> Result<(), Error> {
-        match self.batch_of(view, wanted) {
-            Some(entry) => self
-                .batches
-                .find_or_make(view.topic(), view.queue_id())?
-                .push(entry),
-            None => Ok(()),
+        let Some(entry) = self.batch_of(view, wanted) else {
+            return Ok(());
+        };
+        let queue = self.batches.find_or_make(view.topic(), view.queue_id())?;
+        if self.is_still_there(view.topic(), entry.offset) {
+            queue.push(entry)?;
         }
+        Ok(())
     }
 
     /// The entry of a record that holds several messages; `None` when it does not say which, or its queue cannot or
@@ -208,7 +216,7 @@ impl Dispatch<'_> {
                 continue;
             }
             let queue = self.queues.find_or_make(name, 0);
-            if offset == queue.max() {
+            if offset == queue.max() && self.is_still_there(name, entry.offset) {
                 queue.push(offset, entry)?;
                 queue.next.fetch_max(offset + 1, Ordering::Relaxed);
             }
