@@ -137,7 +137,7 @@ pub async fn get(broker: &Arc<Broker>, _: &Peer, header: GetTopicConfig, (): ())
         let remark = format!("No topic in this broker. topic: {}", header.topic);
         Refusal::new(codes::TOPIC_NOT_EXIST, remark)
     })?;
-    Ok(Answer::ok((), Json::new(TopicConfig::clone(&found))))
+    Ok(Answer::ok((), Json::new(TopicConfig::clone(&found).into())))
 }
 
 /// 305: names of the broker's own topics.

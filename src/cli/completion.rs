@@ -71,7 +71,7 @@ fn named_by(noun: &str, arg: &Arg) -> Option<Names> {
         (_, "cluster") => Names::Clusters,
         (_, "context") => Names::Contexts,
         ("config", "name") => Names::Contexts,
-        ("topic", "name" | "names") => Names::Topics,
+        ("topic" | "static-topic", "name" | "names") | ("lite", "parent") => Names::Topics,
         ("group", "name" | "source" | "target") => Names::Groups,
         _ => return None,
     })

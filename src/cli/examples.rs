@@ -778,6 +778,43 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "static-topic get",
+        &[
+            "rmq static-topic get Ledger",
+            "rmq static-topic get Ledger --history -o wide",
+        ],
+    ),
+    (
+        "static-topic create",
+        &[
+            "rmq static-topic create Ledger --queues 16 --cluster C1",
+            "rmq static-topic create Ledger --queues 4 --broker broker-a,broker-b --dry-run",
+        ],
+    ),
+    (
+        "static-topic update",
+        &[
+            "rmq static-topic update Ledger --queues 32",
+            "rmq static-topic update Ledger --map-file Ledger-1764331200000.after",
+        ],
+    ),
+    (
+        "static-topic remap",
+        &[
+            "rmq static-topic remap Ledger --broker broker-c,broker-d",
+            "rmq static-topic remap Ledger --dry-run",
+            "rmq static-topic remap Ledger --map-file Ledger-1764331200000.after",
+        ],
+    ),
+    (
+        "lite list",
+        &["rmq lite list", "rmq lite list --cluster C1 -o json"],
+    ),
+    (
+        "lite get",
+        &["rmq lite get Sessions", "rmq lite get Sessions session-4711"],
+    ),
+    (
         "mqadmin",
         &[
             "rmq mqadmin topicRoute -t OrderEvents -n 10.0.0.1:9876",

@@ -286,6 +286,11 @@ impl From<&client::Error> for Failure {
                 .because("A change needs one cluster or named brokers.")
                 .hint("--cluster NAME or --broker NAME"),
             Error::Invalid { .. } => Self::usage(e.to_string()),
+            Error::Static(_) => Self::new(PRECONDITION, format!("{e}; nothing was changed"))
+                .because(
+                    "Its clients commit by logical queue; a broker keeps the position where the message was.",
+                )
+                .hint("rmq group lag GROUP --topic TOPIC, which tells positions in static topics"),
             Error::Answer { server, .. } => Self {
                 target: Some(server.to_string()),
                 ..Self::new(REJECTED, e.to_string())

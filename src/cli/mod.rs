@@ -37,6 +37,7 @@ mod group_forbid;
 mod group_read;
 mod kv;
 mod lag;
+mod lite;
 mod message;
 mod message_act;
 mod message_list;
@@ -57,6 +58,8 @@ pub mod serve;
 mod server_config;
 mod session;
 mod size;
+mod static_topic;
+mod static_topic_change;
 mod store;
 mod tail;
 mod topic;
@@ -109,6 +112,12 @@ enum Command {
     /// Topics
     #[command(subcommand, visible_aliases = ["topics", "t"])]
     Topic(TopicCommand),
+    /// Topics with a fixed number of queues that move between brokers
+    #[command(subcommand, alias = "static-topics")]
+    StaticTopic(static_topic::Command),
+    /// Lite topics, of servers newer than 5.4.0
+    #[command(subcommand)]
+    Lite(lite::Command),
     /// Consumer groups
     #[command(subcommand, visible_aliases = ["groups", "g"])]
     Group(GroupCommand),
@@ -415,6 +424,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Topic(TopicCommand::Ask(command)) => {
             ask(&global, async |session| topic::run(session, command).await)
         }
+        Command::Lite(command) => ask(&global, async |session| lite::run(session, command).await),
+        Command::StaticTopic(command) => {
+            ask(&global, async |session| static_topic::run(session, command).await)
+        }
         Command::Group(GroupCommand::Ask(command)) => {
             ask(&global, async |session| group::run(session, command).await)
         }
@@ -555,6 +568,7 @@ mod tests {
             "imports",
             "controllers",
             "dlqs",
+            "static-topics",
             "configs",
             "context",
             "g",

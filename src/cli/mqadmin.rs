@@ -375,6 +375,39 @@ mod tests {
         }
     }
 
+    /// F15: mqadmin declared -mf and looked for -f.
+    #[test]
+    fn static_topics_have_their_commands() {
+        for (words, wanted) in [
+            (
+                "updateStaticTopic -t T -qn 8 -c C1",
+                "static-topic update T --queues 8 --create --cluster C1",
+            ),
+            (
+                "updateStaticTopic -t T -qn 8 -b broker-a,broker-b",
+                "static-topic update T --queues 8 --create --broker broker-a,broker-b",
+            ),
+            (
+                "updateStaticTopic -t T -qn 8 -b broker-a -mf /tmp/T.after -fr true",
+                "static-topic update T --map-file /tmp/T.after --force-replace",
+            ),
+            (
+                "remappingStaticTopic -t T -b broker-b",
+                "static-topic remap T --broker broker-b",
+            ),
+            (
+                "remappingStaticTopic -t T -c C1,C2 -mf /tmp/T.after",
+                "static-topic remap T --map-file /tmp/T.after",
+            ),
+        ] {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            assert_eq!(
+                parses(find(&words[0]).unwrap(), &words[1..]).unwrap(),
+                format!("rmq {wanted}")
+            );
+        }
+    }
+
     #[test]
     fn an_unknown_name_offers_the_near_ones() {
         let failure = find("topicLst").err().unwrap();

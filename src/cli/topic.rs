@@ -18,6 +18,7 @@ use super::{topic_order, topic_read};
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{ConfigSource, PermChange, kind, masters};
 use crate::client::snapshot::TopicKind;
+use crate::client::static_topic::is_static;
 use crate::client::words::counted;
 use crate::client::{BrokerAt, Error, Which, similar};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
@@ -252,6 +253,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
     let mut servers: BTreeSet<String> = info.broker_addr_table.keys().cloned().collect();
     servers.extend(info.cluster_addr_table.keys().cloned());
     let mut topics: BTreeMap<String, Vec<(String, TopicConfig)>> = BTreeMap::new();
+    let mut static_queues: BTreeMap<String, i32> = BTreeMap::new();
     match names {
         Ok(names) if scope.brokers.is_empty() => {
             topics.extend(names.into_iter().map(|name| (name, Vec::new())));
@@ -273,6 +275,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
         wide("order"),
         wide("type"),
         wide("broker_names"),
+        wide("static_queues"),
     ];
     if with_sizes {
         columns.extend([col("messages"), col("last_stored")]);
@@ -297,6 +300,9 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
                 Ok(table) => {
                     answered = true;
                     by_name.insert(broker.id.name.clone(), broker.clone());
+                    for (name, mapping) in table.topic_queue_mapping_detail_map.into_iter().flatten() {
+                        static_queues.insert(name, mapping.total_queues);
+                    }
                     for (name, config) in table.topic_config_table {
                         topics
                             .entry(name)
@@ -378,6 +384,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
                 .map(|(broker, _)| broker.clone())
                 .collect::<Vec<_>>()
                 .into(),
+            static_queues.get(&name).copied().into(),
         ];
         let extra = extra.get(&name);
         if with_sizes {
@@ -582,6 +589,65 @@ fn comparable(route: &TopicRouteData) -> (Vec<Queues>, Vec<BrokerAt>) {
     (queues, masters(route))
 }
 
+/// The queues of a static topic as its clients see them, under the broker name that stands for all brokers. Its physical
+/// queues are those of --broker, --sum and `rmq static-topic get`.
+async fn static_status(
+    session: &Session,
+    name: &str,
+    route: &TopicRouteData,
+    queue: Option<i32>,
+) -> Result<Rows, Failure> {
+    let client = &session.client;
+    let hosts = masters(route);
+    let ((logical, untold), (physical, failed)) =
+        tokio::join!(client.logical(name, route), client.physical_ranges(name, &hosts));
+    let mut listing = status_listing();
+    for (broker, e) in untold.into_iter().chain(failed) {
+        let known = |f: &Failure| f.target == Some(broker.server().to_string());
+        if !listing.errors.iter().any(known) {
+            listing.errors.push(Failure::from(&e));
+        }
+    }
+    let logical = logical.unwrap_or_default();
+    let mut total = 0_i64;
+    for (at, range) in logical.ranges(&physical) {
+        if queue.is_some_and(|wanted| wanted != at) {
+            continue;
+        }
+        total = total.saturating_add(range.count);
+        listing.push(vec![
+            logical.broker.as_str().into(),
+            at.into(),
+            range.min.into(),
+            range.max.into(),
+            range.count.into(),
+            Cell::time(Some(range.last_stored)),
+            Cell::Unknown,
+        ]);
+    }
+    listing.summary.insert("messages".into(), total.into());
+    listing.summary.insert("static".into(), true.into());
+    Ok(Rows {
+        some_answered: !listing.rows.is_empty(),
+        listing,
+    })
+}
+
+fn status_listing() -> Listing {
+    Listing::new(
+        "TopicStatus",
+        &[
+            col("broker"),
+            col("queue"),
+            col("min"),
+            col("max"),
+            col("count"),
+            col("last_stored"),
+            wide("broker_put_tps"),
+        ],
+    )
+}
+
 async fn status(
     session: &Session,
     name: &str,
@@ -594,6 +660,9 @@ async fn status(
     let Some(route) = client.route(name).await? else {
         return Err(not_found(session, name, String::new()).await);
     };
+    if is_static(&route) && !sum && scope.brokers.is_empty() {
+        return static_status(session, name, &route, queue).await;
+    }
     let mut brokers = masters(&route);
     if let Some(cluster) = &scope.cluster {
         brokers.retain(|b| b.id.cluster == *cluster);
@@ -613,18 +682,7 @@ async fn status(
             (broker, stats)
         })
         .await;
-    let mut listing = Listing::new(
-        "TopicStatus",
-        &[
-            col("broker"),
-            col("queue"),
-            col("min"),
-            col("max"),
-            col("count"),
-            col("last_stored"),
-            wide("broker_put_tps"),
-        ],
-    );
+    let mut listing = status_listing();
     let (mut answered, mut tps, mut total) = (false, 0.0, 0_i64);
     for (broker, stats) in answers {
         let stats = match stats {

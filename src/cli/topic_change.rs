@@ -15,6 +15,7 @@ use super::{quoted, time, topic_order};
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
 use crate::client::snapshot::TopicKind;
+use crate::client::static_topic::is_static;
 use crate::client::words::counted;
 use crate::client::{BrokerAt, Which};
 use crate::protocol::body::{TopicConfig, TopicRouteData};
@@ -413,6 +414,16 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
     check_per_broker(&args.per_broker, &brokers)?;
+    let resized = patch.read_queues.is_some() || patch.write_queues.is_some() || !args.per_broker.is_empty();
+    if resized
+        && let Some(route) = session.client.route(&args.name).await?
+        && is_static(&route)
+    {
+        let what = format!("\"{}\" is a static topic; nothing was changed", args.name);
+        return Err(Failure::new(exit::PRECONDITION, what)
+            .because("Its brokers' queues belong to the queues of its mapping.")
+            .hint(format!("rmq static-topic update {} --queues N", args.name)));
+    }
     let mut plan = Plan {
         action: format!("update topic {}", args.name),
         object: args.name.clone(),

@@ -94,6 +94,10 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A static topic where only ordinary ones are dealt with: its positions are kept by physical queues and told by logical
+    /// ones.
+    #[error("topic \"{0}\" is static: positions in it are not read or written queue by queue")]
+    Static(String),
     /// An answer that makes no sense.
     #[error("the answer of {server} to {request} makes no sense: {reason}")]
     Answer {

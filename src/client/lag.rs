@@ -12,9 +12,14 @@ use super::admin::message::Pull;
 use super::error::{Error, Server};
 use super::produce::now_ms;
 use super::snapshot::GroupLag;
+use super::static_topic::mapping::LOGICAL_PREFIX;
+use super::static_topic::offsets::Logical;
 use super::{Client, Deadline};
-use crate::protocol::body::{ConsumerConnection, ConsumerRunningInfo, MessageModel, TopicConfig};
-use crate::protocol::model::MessageQueue;
+use crate::protocol::body::{
+    ConsumerConnection, ConsumerRunningInfo, MessageModel, TopicConfig, TopicConfigTable,
+    TopicQueueMappingDetail,
+};
+use crate::protocol::model::{DLQ_PREFIX, MessageQueue, RETRY_PREFIX};
 use crate::protocol::requests::GetConsumerRunningInfo;
 
 /// Longest wait for what one client says about itself.
@@ -173,12 +178,14 @@ struct Gap {
 }
 
 /// What a list of all groups leaves out: groups without a configuration, queues that are read and not written, topics
-/// that an online group does not subscribe to. A topic that is gone leaves no gap.
+/// that an online group does not subscribe to; and where nothing is left out, but wrong: positions in static topics (`fixed`).
+/// A topic that is gone leaves no gap.
 fn gaps(
     broker: &str,
     server: &Server,
     list: &BTreeMap<String, BrokerLag>,
     topics: &BTreeMap<String, TopicConfig>,
+    fixed: &BTreeMap<String, Logical>,
     known: &KnownGroups,
 ) -> Vec<Gap> {
     let mut told: BTreeMap<(&str, &str), BTreeSet<i32>> = BTreeMap::new();
@@ -193,7 +200,8 @@ fn gaps(
             let Some(config) = topics.get(topic) else { continue };
             let queues = told.get(&(group.as_str(), topic.as_str()));
             let complete = |queues: &BTreeSet<i32>| (0..config.read_queue_nums).all(|q| queues.contains(&q));
-            if !queues.is_some_and(complete) {
+            // Such a list has 0 for a position that is not there, which in a static topic hides the one that counts.
+            if fixed.contains_key(topic) || !queues.is_some_and(complete) {
                 gaps.push(Gap {
                     group: group.clone(),
                     topic: topic.clone(),
@@ -204,6 +212,37 @@ fn gaps(
         }
     }
     gaps
+}
+
+/// The static topics of some brokers' tables.
+fn mapped<'a>(tables: impl Iterator<Item = &'a TopicConfigTable>) -> BTreeMap<String, Logical> {
+    let mut details: BTreeMap<&str, Vec<&TopicQueueMappingDetail>> = BTreeMap::new();
+    for (topic, detail) in tables
+        .filter_map(|t| t.topic_queue_mapping_detail_map.as_ref())
+        .flatten()
+    {
+        details.entry(topic).or_default().push(detail);
+    }
+    details
+        .into_iter()
+        .filter_map(|(topic, details)| Some((topic.to_owned(), Logical::of(details.into_iter())?)))
+        .collect()
+}
+
+/// Rows of static topics as clients see them. Where not every broker of such a topic was asked its rows stay physical: a
+/// part of a queue has no backlog of its own.
+fn make_logical(found: &mut Backlogs, fixed: &BTreeMap<String, Logical>, brokers: &[BrokerAt]) {
+    let asked: BTreeSet<&str> = brokers.iter().map(|b| b.id.name.as_str()).collect();
+    for (topic, logical) in fixed.iter().filter(|(_, l)| l.brokers().is_subset(&asked)) {
+        for backlog in found.groups.values_mut() {
+            let all = std::mem::take(&mut backlog.queues);
+            let (rows, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| row.topic == *topic);
+            backlog.queues = others;
+            if !rows.is_empty() {
+                backlog.queues.extend(logical.lag(rows));
+            }
+        }
+    }
 }
 
 /// A position in a queue.
@@ -257,7 +296,39 @@ impl Client {
         for (server, e) in unasked {
             found.fail(&server, e);
         }
+        let fixed = self.static_topics_of(&mut found).await;
+        make_logical(&mut found, &fixed, brokers);
         found
+    }
+
+    /// The static topics among those that groups have positions in: one question a topic for its route.
+    async fn static_topics_of(&self, found: &mut Backlogs) -> BTreeMap<String, Logical> {
+        let own = |topic: &str| topic.starts_with(RETRY_PREFIX) || topic.starts_with(DLQ_PREFIX);
+        let topics: BTreeSet<String> = found
+            .groups
+            .values()
+            .flat_map(|backlog| &backlog.queues)
+            .map(|row| row.topic.clone())
+            .filter(|topic| !own(topic))
+            .collect();
+        let answers = self
+            .each(topics.into_iter().collect(), |topic| async move {
+                let (logical, failed) = match self.kept_route(&topic).await {
+                    Ok(Some(route)) => self.logical(&topic, &route).await,
+                    // Nobody routes to it: its queues are what its brokers say. A name server that fails is told elsewhere.
+                    Ok(None) | Err(_) => (None, Vec::new()),
+                };
+                (topic, logical, failed)
+            })
+            .await;
+        let mut fixed = BTreeMap::new();
+        for (topic, logical, failed) in answers {
+            for (broker, e) in failed {
+                found.fail(&broker.server(), e);
+            }
+            fixed.extend(logical.map(|logical| (topic, logical)));
+        }
+        fixed
     }
 
     /// Backlog of every group: four requests a broker, and one a group for its clients (more only where the first
@@ -271,15 +342,19 @@ impl Client {
                     self.broker_lag(&server, deadline),
                     self.broker_topics(&server, deadline)
                 );
-                Ok::<_, Error>((lag?, topics?.topic_config_table))
+                Ok::<_, Error>((lag?, topics?))
             }),
             self.known_groups(brokers)
         );
+        let fixed = mapped(answers.iter().flatten().map(|(_, topics)| topics));
         let gaps: Vec<Gap> = answers
             .iter()
             .zip(brokers)
             .filter_map(|(answer, broker)| Some((answer.as_ref().ok()?, broker)))
-            .flat_map(|((lag, topics), broker)| gaps(&broker.id.name, &broker.server(), lag, topics, &known))
+            .flat_map(|((lag, topics), broker)| {
+                let topics = &topics.topic_config_table;
+                gaps(&broker.id.name, &broker.server(), lag, topics, &fixed, &known)
+            })
             .filter(|gap| topic.is_none_or(|t| t == gap.topic))
             .collect();
         let mut found = Backlogs::default();
@@ -315,6 +390,7 @@ impl Client {
             }
         }
         self.close_gaps(gaps, &mut found).await;
+        make_logical(&mut found, &fixed, brokers);
         let targets: Vec<(String, Vec<Server>)> = homes
             .into_iter()
             .map(|(group, home)| {
@@ -456,11 +532,13 @@ impl Client {
 
     async fn age_at(&self, brokers: &[BrokerAt], place: &Place) -> Result<Duration, String> {
         let (topic, name, queue, offset) = place;
-        let broker = brokers
-            .iter()
-            .find(|b| b.id.name == *name)
-            .ok_or("its broker was not asked")?
-            .server();
+        let broker = if name.starts_with(LOGICAL_PREFIX) {
+            let leader = self.leader_of(topic, *queue).await.map_err(|e| e.reason())?;
+            leader.ok_or("its queue has no leader")?
+        } else {
+            let broker = brokers.iter().find(|b| b.id.name == *name);
+            broker.ok_or("its broker was not asked")?.server()
+        };
         // A request's own limit: there may be thousands of queues.
         let first = self
             .first_stored(&broker, topic, *queue, *offset, self.deadline())
@@ -546,12 +624,23 @@ mod tests {
             ..BrokerLag::default()
         };
         let list = [("G".to_owned(), lag)].into();
-        let found = gaps("b", &Server::at("127.0.0.1:1"), &list, &topics, &known);
-        let found: Vec<(&str, &str)> = found
-            .iter()
-            .map(|gap| (gap.group.as_str(), gap.topic.as_str()))
-            .collect();
-        assert_eq!(found, [("BARE", "T"), ("G", "WIDE")]);
+        let found = |fixed: &[&str]| -> Vec<(String, String)> {
+            let fixed = fixed
+                .iter()
+                .map(|t| ((*t).to_owned(), Logical::default()))
+                .collect();
+            gaps("b", &Server::at("127.0.0.1:1"), &list, &topics, &fixed, &known)
+                .into_iter()
+                .map(|gap| (gap.group, gap.topic))
+                .collect()
+        };
+        let pair = |group: &str, topic: &str| (group.to_owned(), topic.to_owned());
+        assert_eq!(found(&[]), [pair("BARE", "T"), pair("G", "WIDE")]);
+        // Java's list has 0 for no position, which in a static topic is wrong.
+        assert_eq!(
+            found(&["T"]),
+            [pair("BARE", "T"), pair("G", "T"), pair("G", "WIDE")]
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod scale;
 pub mod scan;
 pub mod sign;
 pub mod snapshot;
+pub mod static_topic;
 pub mod stretch;
 mod sweep;
 pub mod time;

@@ -12,6 +12,7 @@ use super::admin::message::QueueAt;
 use super::error::{Error, Server};
 use super::lag::GroupKind;
 use super::snapshot::GroupLag;
+use super::static_topic::is_static;
 use super::{Client, Deadline};
 use crate::protocol::body::{Connection, ConsumeType, MessageModel, SubscriptionData};
 use crate::protocol::codes;
@@ -231,13 +232,19 @@ pub fn method(goal: &Goal, server_side: bool, audience: &Audience) -> Option<Met
 }
 
 impl Client {
-    /// Positions of a group in every readable queue of a topic on `brokers`; brokers without the topic are left out.
+    /// Positions of a group in every readable queue of a topic on `brokers`; brokers without the topic are left out. A static
+    /// topic is an error.
     pub async fn positions(
         &self,
         brokers: &[BrokerAt],
         group: &str,
         topic: &str,
     ) -> Result<Vec<Position>, Error> {
+        if let Some(route) = self.kept_route(topic).await?
+            && is_static(&route)
+        {
+            return Err(Error::Static(topic.to_owned()));
+        }
         let ranges = self
             .each(brokers.to_vec(), |broker| async move {
                 let (server, deadline) = (broker.server(), self.deadline());

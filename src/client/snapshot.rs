@@ -404,13 +404,17 @@ pub struct GroupLag {
     pub inflight: Option<i64>,
     /// Store time of the last consumed message, epoch ms.
     pub last_consumed_ms: Option<i64>,
+    /// Offsets between the position and the end that no message has: what lies between two generations of a queue of a
+    /// static topic. 0 elsewhere; negative when the newest generation has no offsets yet.
+    pub hole: i64,
 }
 
 impl GroupLag {
     /// Messages not yet consumed; `None` when unknown. Never negative: a position beyond the end counts as 0 and is
     /// told by [`GroupLag::is_beyond_end`].
     pub fn lag(&self) -> Option<i64> {
-        self.committed.map(|at| self.max.saturating_sub(at).max(0))
+        self.committed
+            .map(|at| self.max.saturating_sub(at).saturating_sub(self.hole).max(0))
     }
 
     /// The group's position lies behind the end of the queue (a truncated or rebuilt queue).

@@ -5,6 +5,7 @@ mod doctor;
 mod golden;
 mod resets;
 mod signing;
+mod static_topics;
 mod unsupported;
 
 use std::fmt::Write as _;

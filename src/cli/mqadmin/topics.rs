@@ -1,7 +1,7 @@
 //! Old commands on topics.
 
-use super::given::{Line, attributes};
-use super::{Old, none};
+use super::Old;
+use super::given::{Given, Line, attributes};
 use crate::cli::exit::Failure;
 
 pub const TABLE: &[Old] = &[
@@ -152,7 +152,23 @@ pub const TABLE: &[Old] = &[
             ("mf", "mapFile", true),
             ("fr", "forceReplace", true),
         ],
-        line: |_| Err(none("updateStaticTopic", STATIC)),
+        line: |given| {
+            let topic = given.need("t")?;
+            if let Some(file) = given.get("mf") {
+                return Ok(from_file("static-topic update", topic, file, given));
+            }
+            Ok(Line::change("static-topic update")
+                .arg(topic)
+                .opt("--queues", Some(given.need("qn")?))
+                .flag("--create", true)
+                .scope(given)
+                .note(given.has("fr"), FORCE)
+                .note(
+                    true,
+                    "new queues go to the brokers named and to those that lead queues already; mqadmin used every other \
+                     broker of the cluster as well",
+                ))
+        },
     },
     Old {
         name: "remappingStaticTopic",
@@ -163,8 +179,31 @@ pub const TABLE: &[Old] = &[
             ("mf", "mapFile", true),
             ("fr", "forceReplace", true),
         ],
-        line: |_| Err(none("remappingStaticTopic", STATIC)),
+        line: |given| {
+            let topic = given.need("t")?;
+            if let Some(file) = given.get("mf") {
+                return Ok(from_file("static-topic remap", topic, file, given));
+            }
+            Ok(Line::change("static-topic remap")
+                .arg(topic)
+                .scope(given)
+                .note(given.has("fr"), FORCE))
+        },
     },
 ];
 
-const STATIC: &str = "Static topics are neither made nor moved by this version.";
+const FORCE: &str = "-fr has no effect without -mf, as in mqadmin";
+
+/// A change by a mapping file. mqadmin looked for it under -f, which it does not take.
+fn from_file(command: &str, topic: &str, file: &str, given: &Given<'_>) -> Line {
+    Line::change(command)
+        .arg(topic)
+        .opt("--map-file", Some(file))
+        .flag("--force-replace", given.is_true("fr"))
+        .note(true, "the mapping is that of the file; mqadmin never read it")
+        .note(given.has("qn"), "-qn has no effect beside -mf")
+        .note(
+            given.has("b") || given.has("c"),
+            "-b and -c have no effect beside -mf: the file names the brokers",
+        )
+}

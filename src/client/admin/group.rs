@@ -56,6 +56,7 @@ fn rows(group: &str, stats: ConsumeStats, with_inflight: bool) -> Vec<GroupLag> 
             committed: (at.consumer_offset >= 0).then_some(at.consumer_offset),
             inflight: (with_inflight && at.pull_offset >= at.consumer_offset).then(|| at.in_flight()),
             last_consumed_ms: (at.last_timestamp > 0).then_some(at.last_timestamp),
+            hole: 0,
         })
         .collect()
 }

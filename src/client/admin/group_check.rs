@@ -638,8 +638,7 @@ mod tests {
             queue: 0,
             max: 10,
             committed: Some(11),
-            inflight: None,
-            last_consumed_ms: None,
+            ..GroupLag::default()
         });
         assert_eq!(checks(&v), ["GR5"]);
         let mut v = view();

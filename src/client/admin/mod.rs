@@ -12,6 +12,7 @@ pub mod controller;
 pub mod group;
 pub mod group_check;
 pub mod group_config;
+pub mod lite;
 pub mod message;
 pub mod namesrv;
 pub mod topic;

@@ -334,7 +334,7 @@ impl Client {
             lo: None,
         };
         match self.call(&broker.server(), &header, (), deadline).await {
-            Ok((_, config)) => Ok(Some((config.value, ConfigSource::Broker))),
+            Ok((_, found)) => Ok(Some((found.value.config, ConfigSource::Broker))),
             Err(e) => match e.remote_code() {
                 Some(codes::TOPIC_NOT_EXIST) => Ok(None),
                 Some(codes::REQUEST_CODE_NOT_SUPPORTED) => {

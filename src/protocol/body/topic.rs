@@ -45,6 +45,45 @@ impl Default for TopicConfig {
     }
 }
 
+/// Configuration of one topic on one broker with its static mapping, if it has one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopicConfigAndQueueMapping {
+    /// The configuration.
+    #[serde(flatten)]
+    pub config: TopicConfig,
+    /// Told when the static mapping is asked for, of a static topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping_detail: Option<TopicQueueMappingDetail>,
+}
+
+impl From<TopicConfig> for TopicConfigAndQueueMapping {
+    fn from(config: TopicConfig) -> Self {
+        Self {
+            config,
+            mapping_detail: None,
+        }
+    }
+}
+
+/// A change of a static topic: what mqadmin's mapping files hold (Java's `TopicRemappingDetailWrapper`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopicRemappingDetail {
+    /// The topic by broker name.
+    pub broker_config_map: BTreeMap<String, TopicConfigAndQueueMapping>,
+    /// Brokers that get queues.
+    pub broker_to_map_in: BTreeSet<String>,
+    /// Brokers that give queues away.
+    pub broker_to_map_out: BTreeSet<String>,
+    /// Version of the mapping.
+    pub epoch: i64,
+    /// Topic name.
+    pub topic: String,
+    /// `CREATE_OR_UPDATE` or `REMAPPING`.
+    pub r#type: String,
+}
+
 /// All topics of a broker (Java's `TopicConfigSerializeWrapper` and, with the mapping fields,
 /// `TopicConfigAndMappingSerializeWrapper`); also the shape of `config/topics.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

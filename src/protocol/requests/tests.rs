@@ -324,7 +324,7 @@ fn no_two_requests_share_a_code() {
         ViewBrokerStatsData UpdateBrokerConfig GetBrokerConfig GetBrokerRuntimeInfo CleanExpiredConsumequeue
         CleanUnusedTopic DeleteExpiredCommitlog CheckRocksdbCqWriteProgress ExportRocksdbConfigToJson
         UpdateColdDataFlowCtrConfig RemoveColdDataFlowCtrConfig GetColdDataFlowCtrInfo SetCommitlogReadMode
-        GetBrokerHaStatus
+        GetBrokerHaStatus GetBrokerLiteInfo GetParentTopicInfo GetLiteTopicInfo
     }
     // The struct's name is Java's constant in camel case.
     for (name, constant) in [

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::Json;
 use crate::protocol::body::{
-    CreateTopicList, GroupList, TopicConfig, TopicConfigTable, TopicList, TopicQueueMappingDetail,
-    TopicStatsTable,
+    CreateTopicList, GroupList, TopicConfigAndQueueMapping, TopicConfigTable, TopicList,
+    TopicQueueMappingDetail, TopicStatsTable,
 };
 use crate::protocol::model::{Perm, TBW102, TopicFilterType};
 use crate::request;
@@ -94,7 +94,7 @@ pub struct GetTopicConfig {
     #[serde(default)]
     pub lo: Option<bool>,
 }
-request!(GetTopicConfig = 351 "GET_TOPIC_CONFIG" (()) -> (), Json<TopicConfig>);
+request!(GetTopicConfig = 351 "GET_TOPIC_CONFIG" (()) -> (), Json<TopicConfigAndQueueMapping>);
 
 /// Offset ranges of a topic's queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

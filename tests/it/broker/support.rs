@@ -207,7 +207,7 @@ impl Client {
             topic: name.into(),
             lo: None,
         };
-        self.ok(header, ()).await.1.value
+        self.ok(header, ()).await.1.value.config
     }
 
     pub async fn send(&self, topic: &str, queue_id: i32, tag: &str, body: &str) -> SendMessageReply {

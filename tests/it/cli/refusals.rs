@@ -27,6 +27,8 @@ async fn wrong_usage_ends_with_2_and_touches_nothing() {
         (&["topic", "create", "T", "--queues", "0", "--yes"], "1 to 16384"),
         (&["topic", "create", "T", "--queues", "x"], "x"),
         (&["topic", "frobnicate"], "frobnicate"),
+        (&["static-topic", "create", "T", "--queues", "0"], "1 to 16384"),
+        (&["static-topic", "update", "T", "--force-replace"], "--map-file"),
         (
             &[
                 "message",
@@ -254,4 +256,39 @@ async fn a_closed_pipe_is_a_normal_end() {
         .unwrap()
         .unwrap();
     assert_eq!((out.status.code(), out.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+/// Static and lite topics are for other servers: ours says so, and the command what is lacking.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_our_brokers_do_not_answer_is_12() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    assert_eq!(rmq.line("topic create T --queues 2 --yes").await.code, 0);
+    for (line, part) in [
+        ("lite list", "5.5.0"),
+        ("lite get T", "5.5.0"),
+        ("lite get T one", "5.5.0"),
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 12, "{line}: {ran:?}");
+        assert!(ran.stderr.contains(part), "{line}: {ran:?}");
+    }
+    let ran = rmq.line("static-topic create Fixed --queues 2 --yes").await;
+    assert_eq!(ran.code, 12, "{ran:?}");
+    assert!(
+        ran.stderr.contains("UPDATE_AND_CREATE_STATIC_TOPIC"),
+        "{ran:?}"
+    );
+    for (line, code) in [
+        ("static-topic get T", 4),
+        ("static-topic get Absent", 4),
+        ("static-topic create T --queues 2 --yes", 9),
+        ("static-topic update T --queues 4 --yes", 9),
+        ("static-topic update Absent --queues 4 --yes", 4),
+        ("static-topic update T --map-file /does/not/exist --yes", 2),
+        ("static-topic remap TBW102 --yes", 9),
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+    }
 }

@@ -271,6 +271,7 @@ fn lag(c: &Cast, story: Story, t: i64) -> Vec<GroupLag> {
         committed: Some(10_000_000 - lag),
         inflight: None,
         last_consumed_ms: Some(NOW - read_s * 1000),
+        hole: 0,
     };
     match story {
         Story::Names => vec![group("CID-消费者", 1200, 90)],
@@ -573,6 +574,7 @@ fn group_detail(name: &str, failed: BTreeMap<String, String>) -> GroupDetail {
         committed,
         inflight: Some(8),
         last_consumed_ms: Some(NOW - 1000),
+        hole: 0,
     };
     let age = |q: i32, age| (("orders".to_owned(), "broker-a".to_owned(), q), age);
     GroupDetail {
