@@ -104,6 +104,13 @@ pub fn told(limits: &[Limits]) -> String {
     told.collect::<Vec<_>>().join(";")
 }
 
+/// Those of the `keys` whose value has changed since the start, as a server tells it: separated by `;`.
+pub fn waiting<'a>(keys: impl Iterator<Item = &'a str>, at_start: &Fields, now: &Fields) -> String {
+    keys.filter(|key| at_start.get(key) != now.get(key))
+        .collect::<Vec<_>>()
+        .join(";")
+}
+
 /// Keys with a narrower choice than their type.
 pub type Limits = &'static [(&'static str, Allowed)];
 

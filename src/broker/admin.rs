@@ -107,12 +107,15 @@ pub async fn get_config(
         let settings = broker.settings.lock().unwrap_or_else(PoisonError::into_inner);
         (settings.0.entries(), settings.1)
     };
+    let entries = entries?;
+    let waiting = config_file::waiting(config::read_at_start(), &broker.at_start.entries()?, &entries);
     let header = GetBrokerConfigReply {
+        rmq_waiting: Some(waiting),
         version: String::from_utf8_lossy(&json::to_vec(&version)).into_owned(),
         rmq_read_at_start: Some(config::read_at_start().collect::<Vec<_>>().join(";")),
         rmq_limits: Some(config_file::told(&[config::LIMITS, config::STORE_LIMITS])),
     };
-    Ok(Answer::ok(header, Text(config_file::to_text(&entries?))))
+    Ok(Answer::ok(header, Text(config_file::to_text(&entries))))
 }
 
 /// 315: one figure's last minute, hour and day.

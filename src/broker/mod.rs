@@ -118,6 +118,8 @@ fn today() -> jiff::civil::Date {
 pub struct Broker {
     /// What a config query shows, and the version of it. Taken by config requests alone.
     settings: Mutex<(Settings, DataVersion)>,
+    /// What they were at the start: of keys that are read there, this is in force.
+    at_start: Settings,
     /// Held while a config update is written to its file, by blocking tasks alone.
     config_file: Mutex<()>,
     /// What the broker runs with.
@@ -288,6 +290,7 @@ impl Broker {
             boot_ms,
             suffix: ArcSwap::from_pointee(suffix(&config)),
             config: ArcSwap::from_pointee(config),
+            at_start: settings.clone(),
             settings: Mutex::new((settings, version)),
             config_file: Mutex::default(),
             store,

@@ -348,8 +348,8 @@ fn describe(broker: &BrokerAt, survey: &Survey, args: &DrainArgs) -> Plan {
         }
     };
     let mut impact = vec![format!(
-        "producers of {} topics go to {}",
-        survey.topics.len(),
+        "producers of {} go to {}",
+        counted(survey.topics.len(), "topic"),
         survey.others.join(", ")
     )];
     let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");

@@ -68,6 +68,8 @@ pub async fn get(
             col("key"),
             col("value"),
             if several { col(noun) } else { wide(noun) },
+            // False for a value that waits for the server's next start; empty where the server does not tell.
+            wide("in_force"),
         ],
     );
     let mut found = false;
@@ -84,10 +86,15 @@ pub async fn get(
                 for (key, value) in &config.entries {
                     if keys.is_empty() || keys.contains(key) {
                         found = true;
+                        let waits = config.is_waiting(key);
+                        if waits == Some(true) {
+                            session.note(&format!("{key} of {server} is in force from its next start on"));
+                        }
                         listing.push(vec![
                             key.as_str().into(),
                             shown(key, value).into(),
                             server.name.clone().unwrap_or_else(|| server.addr.clone()).into(),
+                            waits.map(|waits| !waits).into(),
                         ]);
                     }
                 }

@@ -947,7 +947,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
                     .await
                 {
                     Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok(()) => Outcome::Done,
+                    Ok(()) => unrouted(session, &addr, &topic, cluster).await,
                 }
             }
         })
@@ -966,6 +966,26 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .collect();
     let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
     change::report(session, &plan, outcomes, gone)
+}
+
+/// A name server's "success" proves nothing: a broker that still has the topic brings its route back.
+async fn unrouted(session: &Session, addr: &str, topic: &str, cluster: &str) -> Outcome {
+    let client = &session.client;
+    match client.route_at(addr, topic, client.deadline()).await {
+        Ok(route) => {
+            let sets = route.into_iter().flat_map(|route| route.broker_datas);
+            let left: Vec<String> = sets
+                .filter(|set| set.cluster == cluster)
+                .map(|set| set.broker_name)
+                .collect();
+            if left.is_empty() {
+                Outcome::Done
+            } else {
+                Outcome::Unproven(format!("still routed to {}", left.join(", ")))
+            }
+        }
+        Err(e) => Outcome::Unproven(format!("taken off, but not read back: {}", e.reason())),
+    }
 }
 
 /// Retry and dead-letter topics of groups that have positions in this topic and in no other, with their messages.

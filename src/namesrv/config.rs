@@ -172,8 +172,14 @@ fn within(addr: IpAddr, network: IpAddr, bits: u8) -> bool {
 /// The configuration as properties text, keys sorted.
 pub async fn get(role: &Arc<Namesrv>, _: &Peer, _: GetNamesrvConfig, (): ()) -> Handled<GetNamesrvConfig> {
     let entries = Fields::from_value(&*role.config()).map_err(Refusal::from)?;
+    let at_start = Fields::from_value(&role.at_start).map_err(Refusal::from)?;
     let told = GetNamesrvConfigReply {
         rmq_read_at_start: Some(AT_START.join(";")),
+        rmq_waiting: Some(config_file::waiting(
+            AT_START.iter().copied(),
+            &at_start,
+            &entries,
+        )),
         rmq_limits: Some(config_file::told(&[NamesrvConfig::LIMITS])),
     };
     Ok(Answer::ok(told, Text(config_file::to_text(&entries))))

@@ -110,6 +110,7 @@ impl NameServer {
             started: Instant::now(),
             started_ms: wall_clock_ms(),
             allowed,
+            at_start: config.clone(),
             config: RwLock::new(config),
             config_writing: Mutex::default(),
         });
@@ -163,6 +164,8 @@ async fn sweep(role: Arc<Namesrv>, stop: CancellationToken) {
 pub struct Namesrv {
     /// Read on every request, changed by UPDATE_NAMESRV_CONFIG. Taken before `routes` where both are.
     config: RwLock<NamesrvConfig>,
+    /// What it was at the start: of keys that are read there, this is in force.
+    at_start: NamesrvConfig,
     /// Held while a configuration change is written, by blocking tasks alone.
     config_writing: Mutex<()>,
     allowed: AllowList,

@@ -523,6 +523,31 @@ async fn a_change_is_kept_beside_what_the_file_says_or_refused_where_it_would_be
         .unwrap();
 }
 
+/// What a query shows of a key that is read at the start may not be in force yet.
+#[tokio::test]
+async fn a_value_that_waits_for_the_next_start_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("namesrv.conf");
+    let f = Fixture::start(|c| c.config_store_path = path.display().to_string()).await;
+    let waiting = async || f.call(GetNamesrvConfig, ()).await.unwrap().0.rmq_waiting.unwrap();
+    let (_, text) = f.call(GetNamesrvConfig, ()).await.unwrap();
+    let now = text
+        .0
+        .lines()
+        .find(|line| line.starts_with("listenPort="))
+        .unwrap();
+    for (change, waits) in [
+        ("orderMessageEnable=true", ""),
+        ("listenPort=9999", "listenPort"),
+        (now, ""),
+    ] {
+        f.call(UpdateNamesrvConfig, Text(format!("{change}\n")))
+            .await
+            .unwrap();
+        assert_eq!(waiting().await, waits, "{change}");
+    }
+}
+
 #[tokio::test]
 async fn topic_lists_can_be_switched_off() {
     let f = Fixture::start(|c| {

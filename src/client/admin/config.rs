@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub entries: BTreeMap<String, String>,
     /// Keys that it reads at its start alone, where it tells (an `rmq` server does).
     told_at_start: Option<BTreeSet<String>>,
+    /// Keys whose value waits for the next start, where it tells.
+    told_waiting: Option<BTreeSet<String>>,
     /// What keys may be set to, where it tells.
     limits: BTreeMap<String, String>,
 }
@@ -115,6 +117,12 @@ impl ServerConfig {
             Some(keys) => keys.contains(key),
             None => AT_START.contains(&key) || AT_START_PARTS.iter().any(|part| key.contains(part)),
         }
+    }
+
+    /// True when another value than the one in [`Self::entries`] is in force until the server's next start; `None` where
+    /// the server does not tell, as a Java one.
+    pub fn is_waiting(&self, key: &str) -> Option<bool> {
+        self.told_waiting.as_ref().map(|keys| keys.contains(key))
     }
 
     /// True when a change is gone after the server's next start: a name server that has no file for it. A Java one always
@@ -203,24 +211,29 @@ impl Client {
         server: &Server,
         deadline: Deadline,
     ) -> Result<ServerConfig, Error> {
-        let (text, at_start, limits) = match of {
+        let (text, at_start, waiting, limits) = match of {
             ConfigOf::Broker => {
                 let (told, text) = self.call(server, &GetBrokerConfig, (), deadline).await?;
-                (text, told.rmq_read_at_start, told.rmq_limits)
+                (text, told.rmq_read_at_start, told.rmq_waiting, told.rmq_limits)
             }
             ConfigOf::NameServer => {
                 let (told, text) = self.call(server, &GetNamesrvConfig, (), deadline).await?;
-                (text, told.rmq_read_at_start, told.rmq_limits)
+                (text, told.rmq_read_at_start, told.rmq_waiting, told.rmq_limits)
             }
             ConfigOf::Controller => {
                 let (_, text) = self.call(server, &GetControllerConfig, (), deadline).await?;
-                (text, None, None)
+                (text, None, None, None)
             }
+        };
+        let list = |keys: String| -> BTreeSet<String> {
+            let keys = keys.split(';').filter(|key| !key.is_empty());
+            keys.map(str::to_owned).collect()
         };
         Ok(ServerConfig {
             of,
             entries: super::parse_config(&text.0),
-            told_at_start: at_start.map(|keys| keys.split(';').map(str::to_owned).collect()),
+            told_at_start: at_start.map(list),
+            told_waiting: waiting.map(list),
             limits: limits
                 .unwrap_or_default()
                 .split(';')
@@ -283,6 +296,7 @@ mod tests {
             of: ConfigOf::NameServer,
             entries: [("configStorePath".to_owned(), String::new())].into(),
             told_at_start: None,
+            told_waiting: None,
             limits: limits
                 .map(|(key, limit)| (key.to_owned(), limit.to_owned()))
                 .into(),
@@ -309,6 +323,7 @@ mod tests {
             of: ConfigOf::Broker,
             entries: BTreeMap::new(),
             told_at_start: told.map(|keys| keys.iter().map(|k| (*k).to_owned()).collect()),
+            told_waiting: None,
             limits: BTreeMap::new(),
         };
         let java = config(None);

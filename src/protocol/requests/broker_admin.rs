@@ -25,6 +25,9 @@ pub struct GetBrokerConfigReply {
     /// Keys, separated by `;`, whose change waits for the next start. Ours; a Java broker does not tell.
     #[serde(rename = "rmqReadAtStart")]
     pub rmq_read_at_start: Option<String>,
+    /// Keys, separated by `;`, whose value as told waits for the next start: another one is in force. Ours.
+    #[serde(rename = "rmqWaiting")]
+    pub rmq_waiting: Option<String>,
     /// What keys may be set to, `key=FROM..TO` or `key=WORD|WORD`, separated by `;`. Ours as well.
     #[serde(rename = "rmqLimits")]
     pub rmq_limits: Option<String>,

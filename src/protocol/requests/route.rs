@@ -140,6 +140,9 @@ pub struct GetNamesrvConfigReply {
     /// Keys, separated by `;`, whose change waits for the next start.
     #[serde(rename = "rmqReadAtStart")]
     pub rmq_read_at_start: Option<String>,
+    /// Keys, separated by `;`, whose value as told waits for the next start: another one is in force.
+    #[serde(rename = "rmqWaiting")]
+    pub rmq_waiting: Option<String>,
     /// What keys may be set to, `key=FROM..TO` or `key=WORD|WORD`, separated by `;`.
     #[serde(rename = "rmqLimits")]
     pub rmq_limits: Option<String>,

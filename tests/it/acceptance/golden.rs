@@ -558,6 +558,7 @@ fn same_settings(have: &Table, want: &Table) -> Result<(), String> {
 }
 
 pub fn state(nodes: &Nodes, peers: &Peers, session: &mut Session, dir: &Path) -> (Program, String, String) {
+    session.warm_up(&nodes.namesrv);
     let mut mqadmin = |line: &str| {
         session
             .mqadmin(&nodes.namesrv, &line.split(' ').collect::<Vec<_>>())

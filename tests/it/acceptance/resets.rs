@@ -12,7 +12,7 @@ use crate::support::nodes::{Kind, Nodes, Program};
 use crate::support::session::Session;
 use crate::support::{java, loud, scratch};
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Messages of a case: 10 in each of four queues.
 const MESSAGES: usize = 40;
 

@@ -146,6 +146,34 @@ async fn what_a_broker_says_of_itself_is_judged() {
     told.stop().await;
 }
 
+/// BR2: a broker that answers, and does not register as often as it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_does_not_register_in_time_is_found() {
+    let told = Told::start().await;
+    let healthy = told.doctor(Lies::default(), "BR2").await;
+    assert_eq!((healthy.code, ids(&healthy)), (0, vec![]), "{healthy:?}");
+    // It registers every 30 s, says every second, and two seconds more are nothing.
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let ran = told
+            .doctor(config(&[("registerNameServerPeriod", "1000")]), "BR2")
+            .await;
+        if ran.code != 0 {
+            assert_eq!((ran.code, ids(&ran)), (11, vec!["BR2".to_owned()]), "{ran:?}");
+            let found = &items(&ran)[0];
+            let text = found.to_string();
+            assert!(
+                text.contains("broker-a") && text.contains("answers but does not register"),
+                "{text}"
+            );
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{ran:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    told.stop().await;
+}
+
 /// BR3, BR4, BR5 by a client, TR1.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_registrations_and_transactions_are_found() {

@@ -1,5 +1,7 @@
 //! What an operator does on a healthy cluster.
 
+use rmq::protocol::Request as _;
+use rmq::protocol::requests::DeleteTopicInNamesrv;
 use serde_json::{Value, json};
 
 use super::{Cluster, items};
@@ -408,11 +410,52 @@ async fn a_broker_setting_is_checked_written_and_read_back() {
         .rows(&["broker", "get-config", "broker-a", "fileReservedTime"])
         .await;
     assert_eq!(rows[0]["value"], "48");
+    assert_eq!(rows[0]["in_force"], true);
+    // A key that is read at the start: what is shown is not what the broker runs with.
+    let waits = rmq
+        .line("broker set-config broker-a maxIndexNum=90001 --yes")
+        .await;
+    assert_eq!(waits.code, 0, "{waits:?}");
+    let rows = rmq
+        .rows(&["broker", "get-config", "broker-a", "maxIndexNum"])
+        .await;
+    assert_eq!(
+        (&rows[0]["value"], &rows[0]["in_force"]),
+        (&json!("90001"), &json!(false))
+    );
+    let told = rmq.line("broker get-config broker-a maxIndexNum").await;
+    assert!(
+        told.stderr.contains("in force from its next start on"),
+        "{told:?}"
+    );
     let detail = rmq.rows(&["broker", "describe", "broker-a"]).await;
     assert_eq!(detail[0]["registrations"][0]["listed"], true);
     assert!(
         detail[0]["registrations"][0]["age_ms"].is_i64(),
         "an rmq name server tells the age"
     );
+    cluster.stop().await;
+}
+
+/// A name server that says yes and keeps the route is not believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_with_a_route_is_not_deleted() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let wire = super::recorder::Wire::tap(&cluster.addr.to_string(), &[]).await;
+    wire.of_name_server.lock().unwrap().deaf_to = vec![DeleteTopicInNamesrv::CODE];
+    let rmq = super::Rmq::new(&wire.name_server, cluster.dir());
+    for (line, code) in [
+        ("topic create T --queues 1 --yes", 0),
+        ("topic delete T --yes", 7),
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert_eq!(
+            ran.stderr.contains("still routed to broker-a"),
+            code != 0,
+            "{ran:?}"
+        );
+    }
+    wire.stop().await;
     cluster.stop().await;
 }

@@ -17,6 +17,8 @@ pub struct Lies {
     pub runtime: Vec<(&'static str, String)>,
     /// Settings of GET_BROKER_CONFIG.
     pub config: Vec<(&'static str, String)>,
+    /// Requests that are answered with success and go no further.
+    pub deaf_to: Vec<i32>,
 }
 
 impl Lies {
@@ -59,6 +61,9 @@ pub struct Recorder {
 impl Service for Recorder {
     async fn handle(self: Arc<Self>, _: Peer, request: Frame) -> Reply {
         self.codes.lock().unwrap().push(request.code);
+        if self.lies.lock().unwrap().deaf_to.contains(&request.code) {
+            return Reply::default();
+        }
         let passed = Frame {
             code: request.code,
             fields: request.fields,
@@ -90,6 +95,8 @@ pub struct Wire {
     pub name_server: String,
     /// `--broker-map` for each broker.
     pub maps: Vec<String>,
+    /// What is said in the place of the name server.
+    pub of_name_server: Arc<Mutex<Lies>>,
     /// What is said in the place of each broker.
     pub lies: Vec<Arc<Mutex<Lies>>>,
 }
@@ -120,6 +127,7 @@ impl Wire {
             listeners,
             codes,
             maps,
+            of_name_server: lies[0].clone(),
             lies: lies.split_off(1),
         }
     }

@@ -143,7 +143,7 @@ impl Nodes {
 
     /// `rmq ARGS` on this cluster.
     pub fn rmq(&self, args: &[&str]) -> rmq::Ran {
-        rmq::run(&self.home, &self.namesrv, args)
+        rmq::run_patiently(&self.home, &self.namesrv, args)
     }
 
     /// [`Self::rmq`] with words without spaces; quotes are left out, as a shell does.

@@ -144,8 +144,18 @@ impl Ran {
 
 /// Runs `rmq ARGS` on the name servers to its end, with a home of its own.
 pub fn run(home: &Path, namesrv: &str, args: &[&str]) -> Ran {
+    run_with(home, namesrv, &[], args)
+}
+
+/// The same, with more time for the servers: that a machine is busy is not what is tested.
+pub fn run_patiently(home: &Path, namesrv: &str, args: &[&str]) -> Ran {
+    run_with(home, namesrv, &[("RMQ_TIMEOUT", "20s")], args)
+}
+
+fn run_with(home: &Path, namesrv: &str, environment: &[(&str, &str)], args: &[&str]) -> Ran {
     let output = command()
         .args(args)
+        .envs(environment.iter().copied())
         .env("RMQ_NAMESRV", namesrv)
         .env("HOME", home)
         .env("XDG_CONFIG_HOME", home.join("config"))

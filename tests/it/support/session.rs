@@ -12,7 +12,7 @@ use super::java::Peers;
 use super::process::{End, Process};
 use super::wire;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// The running JVM.
 pub struct Session {
@@ -120,6 +120,18 @@ impl Session {
         all.extend(words);
         all.extend(["-n", namesrv]);
         self.run(&all)
+    }
+
+    /// Runs mqadmin until it has an answer: with its first command a JVM loads its classes, which on a busy machine takes
+    /// longer than mqadmin gives a request.
+    pub fn warm_up(&mut self, namesrv: &str) {
+        let begin = Instant::now();
+        while self.mqadmin(namesrv, &["clusterList"]).out.is_empty() {
+            assert!(
+                begin.elapsed() < LIMIT,
+                "mqadmin does not get an answer of {namesrv}"
+            );
+        }
     }
 
     /// Makes a group with one offset of the topic. Java's broker makes a table for the first offset of a group and topic
