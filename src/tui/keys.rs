@@ -144,6 +144,8 @@ pub enum Command {
     BodyForm,
     /// A body in hexadecimal, or not.
     BodyHex,
+    /// The bytes of the selected message in the store.
+    MessageBytes,
     /// The way of the selected message.
     Trace,
     /// Another topic of trace records.
@@ -724,6 +726,13 @@ pub const TABLE: &[Binding] = &[
         &["R"],
         "send the message again, to one group or to all",
         "resend",
+    ),
+    on(
+        MESSAGES,
+        Command::MessageBytes,
+        &["B"],
+        "its bytes in the store: of --store, or of its broker on this machine",
+        "bytes",
     ),
     on(
         MESSAGES,

@@ -55,6 +55,7 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
                             _ => None,
                         });
                         if let Some(answer) = answer.transpose() {
+                            super::messages::bytes::hear(app, &question, &answer);
                             store::hear(app, &question, answer);
                         }
                     }

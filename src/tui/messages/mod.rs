@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod body;
+pub mod bytes;
 mod json;
 pub mod newest;
 pub mod rows;
@@ -47,6 +48,8 @@ pub struct State {
     pub way: Option<Mark>,
     /// Topic of the trace records.
     pub trace_topic: String,
+    /// The message whose bytes are looked for.
+    pub bytes: Option<bytes::Sought>,
 }
 
 impl Default for State {
@@ -57,6 +60,7 @@ impl Default for State {
             turned: BTreeSet::new(),
             way: None,
             trace_topic: TRACE_TOPIC.to_owned(),
+            bytes: None,
         }
     }
 }
@@ -111,6 +115,7 @@ pub fn wants(app: &App) -> Vec<Wanted> {
     };
     let mut wanted = vec![once(Question::Search(search))];
     wanted.extend(way_question(app).map(once));
+    wanted.extend(bytes::want(app));
     wanted
 }
 
@@ -172,6 +177,7 @@ pub(super) fn run(app: &mut App, command: Command) -> bool {
                 app.panes.remove(&Pane::Body);
             }
         }
+        Command::MessageBytes => bytes::look(app),
         Command::Trace => trace(app),
         Command::TraceTopic => {
             let form = Form::new("Topic of the trace records", ["message", "trace"]).field(
@@ -234,6 +240,7 @@ fn enter(app: &mut App, search: Search) {
     }
     app.messages.search = Some(search);
     app.messages.way = None;
+    app.messages.bytes = None;
     app.visit(place);
     app.focus.insert(Screen::Messages, Pane::Messages);
 }

@@ -15,12 +15,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use hear::hear;
-pub use orders::{Order, run};
+pub use orders::{Order, run, show_bytes};
 pub use prompt::{Prompt, key as prompt_key};
 pub use wants::wants;
 
+use crate::client::snapshot::BrokerState;
 use crate::tui::app::App;
-use crate::tui::place::{Pane, Part, Screen};
+use crate::tui::place::{Pane, Part, Place, Screen};
 use answer::{
     Chain, Checks, Glance, IndexRow, KeyFound, LogRow, Page, QueuePage, QueueRow, RecordView, Surveyed,
     TopicQueues, Verifying,
@@ -137,6 +138,8 @@ enum Leap {
     Queue(String, i32, i64),
     Index,
     Checks,
+    /// A screen that is none of the store's.
+    Elsewhere(Place),
 }
 
 /// State of the store screens.
@@ -404,16 +407,18 @@ pub fn root(app: &App) -> Option<(PathBuf, Option<String>)> {
     let chosen = brokers
         .iter()
         .find(|broker| app.place.broker() == Some(&broker.broker));
-    let config = |broker: &crate::client::snapshot::BrokerState| {
-        let entries = &broker.config.get()?.entries;
-        let root = entries.get("storePathRootDir").filter(|root| !root.is_empty())?;
-        let commit_log = entries.get("storePathCommitLog").filter(|dir| !dir.is_empty());
-        Some((PathBuf::from(root), commit_log.cloned()))
-    };
     chosen
-        .and_then(config)
+        .and_then(root_of)
         .or_else(|| app.store.about.clone())
-        .or_else(|| brokers.iter().find_map(config))
+        .or_else(|| brokers.iter().find_map(root_of))
+}
+
+/// The directories of a broker's store, as its configuration says; `None` while that is not known.
+pub fn root_of(broker: &BrokerState) -> Option<(PathBuf, Option<String>)> {
+    let entries = &broker.config.get()?.entries;
+    let root = entries.get("storePathRootDir").filter(|root| !root.is_empty())?;
+    let commit_log = entries.get("storePathCommitLog").filter(|dir| !dir.is_empty());
+    Some((PathBuf::from(root), commit_log.cloned()))
 }
 
 /// Identity of a row of the log.

@@ -7,6 +7,8 @@ use super::{
     LIMITS, Leap, Lookup, entry_id, entry_position, entry_row, hear, index_file, log_id, log_position,
     log_row,
 };
+use crate::client::findings::Subject;
+use crate::client::snapshot::BrokerId;
 use crate::tui::app::{Action, App, Overlay};
 use crate::tui::input::Input;
 use crate::tui::keys::Command;
@@ -212,6 +214,22 @@ fn show_record(app: &mut App, at: u64) {
     app.focus.insert(Screen::Store, Pane::Store(Part::Log));
 }
 
+/// Shows the bytes of a record; `esc` leads back to where we are. `broker` says whose store it is where none was named.
+pub fn show_bytes(app: &mut App, broker: Option<BrokerId>, at: u64) {
+    app.store.version += 1;
+    let from = app.place.clone();
+    app.visit(Place {
+        screen: Screen::Store,
+        about: broker.map(Subject::Broker),
+    });
+    super::follow(app);
+    app.store.leaps = vec![Leap::Elsewhere(from)];
+    app.store.topic = None;
+    app.store.log.anew(At::Offset(at));
+    app.store.record = super::Heard::default();
+    app.focus.insert(Screen::Store, Pane::Store(Part::Hex));
+}
+
 fn show_entry(app: &mut App, topic: String, queue: i32, at: At) {
     leap_to(app, Screen::StoreQueues);
     show_queue(app, topic, queue, at);
@@ -360,6 +378,12 @@ fn back(app: &mut App) -> bool {
         }
         Some(Leap::Index) => go(app, Screen::StoreIndex),
         Some(Leap::Checks) => go(app, Screen::StoreChecks),
+        Some(Leap::Elsewhere(place)) => {
+            // It is found as it was left.
+            let (panes, filters, marks) = (app.panes.clone(), app.filters.clone(), app.marks.clone());
+            app.visit(place);
+            (app.panes, app.filters, app.marks) = (panes, filters, marks);
+        }
     }
     true
 }

@@ -1,18 +1,23 @@
 //! The message screen: its pictures, its keys, and a real broker behind it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rmq::client::admin::message::Pull;
 use rmq::client::record::Record;
 use rmq::client::trace::{Event, GroupCopy, Standing, TraceRecord, Track};
 use rmq::client::way::{Missing, Way};
 use rmq::client::{Client, Message, Options, Server};
 use rmq::protocol::model::SysFlag;
-use rmq::tui::app::{Action, App, Pane, Screen};
+use rmq::tui::app::{Action, App, Event as AppEvent, Pane, Screen, update as update_app};
 use rmq::tui::messages::search::{Answer, Listing, Mark, Mode, Question, Search, Stop};
 use rmq::tui::messages::{self, body};
-use rmq::tui::want::Want;
+use rmq::tui::model::{Told, Update};
+use rmq::tui::store::State;
+use rmq::tui::store::ask::{Asker, Inspector};
+use rmq::tui::want::{Found, Want};
 
 use crate::cli::Cluster;
 
@@ -592,6 +597,111 @@ async fn searches_find_messages_on_a_broker_and_commit_nothing() {
         .await
         .unwrap();
     assert!(groups.is_empty(), "looking has moved {groups:?}");
+    cluster.stop().await;
+}
+
+/// Answers what is asked of a store, once each.
+fn dig(app: &mut App) {
+    let inspector = Inspector::default();
+    let mut asked = Vec::new();
+    loop {
+        let mut wanted = app.wants().into_iter().map(|wanted| wanted.want);
+        let next = wanted.find(|want| matches!(want, Want::Store(_)) && !asked.contains(want));
+        let Some(Want::Store(question)) = next else { return };
+        let want = Want::Store(question.clone());
+        asked.push(want.clone());
+        let stop = AtomicBool::new(false);
+        let answer = inspector.answer(&question, &mut Asker::new(&mut |_| {}, &stop));
+        let told = Told::Found(want, answer.map(|answer| Found::Store(Box::new(answer))));
+        let update = Update {
+            at_ms: app.now_ms,
+            retry_at_ms: None,
+            told,
+        };
+        update_app(app, app.now_ms, AppEvent::Updates(vec![update]));
+    }
+}
+
+/// The messages of the screen, instead of the story's.
+fn brought(app: &mut App, rows: Vec<Arc<Message>>) {
+    let listing = Listing {
+        rows,
+        over: true,
+        ..Listing::default()
+    };
+    let want = Want::Messages(Question::Search(asked(app)));
+    let at_ms = app.now_ms + 1;
+    let update = Update {
+        at_ms,
+        retry_at_ms: None,
+        told: Told::Found(want, Ok(Found::Messages(Answer::Search(listing)))),
+    };
+    update_app(app, at_ms, AppEvent::Updates(vec![update]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_leads_to_its_bytes_in_a_store_that_has_it() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    for line in [
+        "topic create orders --queues 1 --yes",
+        "message send --topic orders --body first",
+        "message send --topic orders --body second --key K-2",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let client = Client::new(Options {
+        name_servers: vec![cluster.addr.to_string()],
+        ..Options::default()
+    });
+    let broker = Server::at(cluster.brokers[0].addr().to_string());
+    let pull = Pull {
+        topic: "orders",
+        queue: 0,
+        offset: 1,
+        most: 1,
+        tags: "*",
+        hold: None,
+    };
+    let pulled = client.pull(&broker, &pull, client.deadline()).await.unwrap();
+    let mut second = pulled.messages[0].clone();
+    second.broker = "broker-a".into();
+    let second = Arc::new(second);
+
+    // The directory that the broker names is another machine's.
+    let said = |app: &App| app.notice.clone().map(|(_, text)| text).unwrap_or_default();
+    let mut app = screen((100, 30));
+    brought(&mut app, vec![Arc::clone(&second)]);
+    press(&mut app, "B");
+    dig(&mut app);
+    assert_eq!(app.place.screen, Screen::Messages);
+    assert!(
+        said(&app).contains("broker-a:0's: copy it here"),
+        "{}",
+        said(&app)
+    );
+
+    // The store that is named has it.
+    app.store = State::new(Some(cluster.path("broker-a")), None);
+    press(&mut app, "B");
+    dig(&mut app);
+    assert_eq!(app.place.screen, Screen::Store, "{}", said(&app));
+    let record = app.store.record.value.as_ref().expect("its record is shown");
+    assert_eq!(i64::try_from(record.at).unwrap(), second.physical_offset);
+    assert_eq!(record.body, "second");
+    press(&mut app, "esc");
+    assert_eq!(app.place.screen, Screen::Messages);
+    assert_eq!(app.place.topic(), Some("orders"));
+
+    // It has nothing of another broker's message at that place.
+    let mut other = Message::clone(&second);
+    other.offset += 1;
+    brought(&mut app, vec![Arc::new(other)]);
+    press(&mut app, "B");
+    dig(&mut app);
+    assert_eq!(app.place.screen, Screen::Messages);
+    assert!(said(&app).contains("does not have it"), "{}", said(&app));
     cluster.stop().await;
 }
 
