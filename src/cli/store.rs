@@ -12,7 +12,7 @@ use super::exit::{self, Failure};
 use super::output::Cell;
 use super::session::Session;
 use crate::client::words::counted as count;
-use crate::inspect::{self, Gap, Store};
+use crate::inspect::{self, Gap, Store, is_inside};
 
 mod chart;
 mod commit_log;
@@ -155,24 +155,6 @@ fn not_inside(root: &Path, file: &Path, what: &str) -> Result<(), Failure> {
         return Err(Failure::usage(text));
     }
     Ok(())
-}
-
-/// True for a path under a directory, whatever links lead there.
-fn is_inside(root: &Path, file: &Path) -> bool {
-    real(file).starts_with(real(root))
-}
-
-/// Where a path leads that may not exist yet: its nearest parent that does, without links, and the rest.
-fn real(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for parent in path.ancestors() {
-        if let Ok(found) = std::fs::canonicalize(parent) {
-            return path
-                .strip_prefix(parent)
-                .map_or(path.clone(), |rest| found.join(rest));
-        }
-    }
-    path
 }
 
 /// A count as a cell.

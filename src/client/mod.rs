@@ -12,6 +12,7 @@ pub mod declare;
 pub mod dlq;
 pub mod doctor;
 pub mod drain;
+pub mod entries;
 pub mod error;
 pub mod find;
 pub mod findings;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::commit_log::{Log, usual_size};
 use super::{Error, io_error};
-use crate::protocol::message::MessageView;
-use crate::protocol::model::{SysFlag, tags_code};
+use crate::protocol::message::{EntryClaim, MessageView, difference};
+use crate::protocol::model::tags_code;
 use crate::protocol::properties::names;
 use crate::store::cursor::{DamageKind, Record};
 use crate::store::format::{batch_queue, consume_queue, consume_queue_ext};
@@ -438,41 +438,18 @@ impl Queue {
 
     /// What an entry says otherwise than the record does.
     pub fn differences(&self, index: u64, entry: &Entry, view: &MessageView<'_>) -> Vec<String> {
-        let mut out = Vec::new();
-        let mut differs = |what: &str, here: &dyn std::fmt::Display, there: &dyn std::fmt::Display| {
-            out.push(format!("{what}: entry {here}, record {there}"));
+        let claim = EntryClaim {
+            topic: &self.name.topic,
+            queue: self.name.queue_id,
+            offset: entry
+                .base_offset
+                .unwrap_or_else(|| i64::try_from(index).unwrap_or(i64::MAX)),
+            size: entry.size,
         };
-        if u32::try_from(entry.size).is_ok_and(|size| size as usize != view.size()) || entry.size < 0 {
-            differs("size", &entry.size, &view.size());
-        }
-        let own_offset = entry
-            .base_offset
-            .unwrap_or_else(|| i64::try_from(index).unwrap_or(i64::MAX));
-        let home = view.topic() == self.name.topic && view.queue_id() == self.name.queue_id;
-        if home {
-            if view.queue_offset() != own_offset {
-                differs("queue offset", &own_offset, &view.queue_offset());
-            }
-        } else if let Some(dispatched) = self.dispatched_offset(view) {
-            if dispatched != Some(own_offset) {
-                let there = dispatched.map_or_else(|| "none".to_owned(), |offset| offset.to_string());
-                differs("queue offset", &own_offset, &there);
-            }
-        } else {
-            let there = format!("{}@{}", view.topic(), view.queue_id());
-            differs(
-                "queue",
-                &format!("{}@{}", self.name.topic, self.name.queue_id),
-                &there,
-            );
-        }
-        let transaction = view.sys_flag().transaction();
-        if matches!(
-            transaction,
-            SysFlag::TRANSACTION_PREPARED | SysFlag::TRANSACTION_ROLLBACK
-        ) {
-            differs("transaction", &"visible", &"prepared or rolled back");
-        }
+        let mut out = claim.differences(view);
+        let mut differs = |what: &str, here: &dyn std::fmt::Display, there: &dyn std::fmt::Display| {
+            out.push(difference(what, here, there));
+        };
         let expected = view.properties().get(names::TAGS).map_or(0, tags_code);
         match self.tags(entry) {
             TagsCode::None if expected != 0 => differs("tag hash", &0, &expected),
@@ -489,20 +466,6 @@ impl Queue {
             _ => {}
         }
         out
-    }
-
-    /// The offset that a record of another topic was given here; `None` when it was not sent here.
-    fn dispatched_offset(&self, view: &MessageView<'_>) -> Option<Option<i64>> {
-        let properties = view.properties();
-        let place = properties
-            .get(names::INNER_MULTI_DISPATCH)?
-            .split(',')
-            .position(|name| name == self.name.topic)?;
-        Some(
-            properties
-                .get(names::INNER_MULTI_QUEUE_OFFSET)
-                .and_then(|offsets| offsets.split(',').nth(place)?.parse().ok()),
-        )
     }
 }
 

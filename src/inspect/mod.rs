@@ -44,7 +44,7 @@ pub use tables::{TableFile, TableState, table, tables};
 pub use timer::{
     Chain, LogStats as TimerLogStats, SlotRow, TIMER_TOPIC, Timer, UnitCheck, UnitStep, WheelStats,
 };
-pub use verify::{Depth, Finding, Options, Progress, Report, Severity, verify};
+pub use verify::{Depth, Finding, Options, Progress, Report, Severity, resumable, state_file, verify};
 
 /// Bytes that are read at once to look at one record.
 const GLANCE: usize = 32 * 1024;
@@ -387,4 +387,22 @@ impl Store {
         }
         Ok(self.reader.strays()?)
     }
+}
+
+/// True for a path under a directory, whatever links lead there.
+pub fn is_inside(root: &Path, file: &Path) -> bool {
+    real(file).starts_with(real(root))
+}
+
+/// Where a path leads that may not exist yet: its nearest parent that does, without links, and the rest.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for parent in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(parent) {
+            return path
+                .strip_prefix(parent)
+                .map_or(path.clone(), |rest| found.join(rest));
+        }
+    }
+    path
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::info::{Info, info};
-use super::{Error, Store};
+use super::{Error, Store, is_inside};
 use throttle::Throttle;
 
 mod compare;
@@ -173,6 +173,21 @@ impl Report {
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
+}
+
+/// Where a full pass over a store notes how far it is: a file of its own in a directory, by the path of the store.
+/// `None` when it would lie in the store, in which nothing is changed.
+pub fn state_file(dir: &Path, root: &Path) -> Option<PathBuf> {
+    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let hash = crc32fast::hash(root.as_os_str().as_encoded_bytes());
+    let path = dir.join(format!("verify-{hash:08x}.jsonl"));
+    (!is_inside(&root, &path)).then_some(path)
+}
+
+/// Offset of the log that a full pass would go on from with this state file; `None` when there is nothing to go on
+/// with.
+pub fn resumable(store: &Store, path: &Path) -> Result<Option<u64>, Error> {
+    state::reached(store, &store.log()?, path)
 }
 
 /// What the passes share.

@@ -22,10 +22,12 @@ use super::model::SysFlag;
 
 mod batch;
 mod compress;
+mod entry;
 mod view;
 
 pub use batch::{BatchItem, encode_batch, parse_batch};
 pub use compress::decompress;
+pub use entry::{EntryClaim, difference};
 pub use view::{MessageView, records};
 
 /// Magic of a record with a one-byte topic length.

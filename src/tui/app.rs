@@ -575,6 +575,14 @@ impl App {
             want: Want::Store(question),
             every,
         }));
+        wanted.extend(
+            store::wire_wants(self)
+                .into_iter()
+                .map(|(question, every)| Wanted {
+                    want: Want::Wire(question),
+                    every,
+                }),
+        );
         wanted
     }
 

@@ -63,6 +63,7 @@ impl Asker {
         updates: mpsc::Sender<Update>,
         ground: Ground,
     ) -> Self {
+        let inspector = Arc::new(Inspector::noting_in(ground.state_dir.clone()));
         Self {
             means: Means {
                 client,
@@ -70,7 +71,7 @@ impl Asker {
                 updates,
                 ground,
                 turns: Arc::new(Semaphore::new(AT_ONCE)),
-                inspector: Arc::default(),
+                inspector,
             },
             running: HashMap::new(),
         }
@@ -254,6 +255,10 @@ impl Question {
             Want::Topic(name) => {
                 let detail = topic(client, &self.masters, name).await?;
                 Ok(Found::Topic(Box::new(detail)))
+            }
+            Want::Wire(question) => {
+                let answer = super::store::ask::wire::answer(client, question).await?;
+                Ok(Found::Store(Box::new(answer)))
             }
             Want::TopicBrief(name) => topic_brief(client, &self.masters, name)
                 .await

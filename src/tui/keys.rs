@@ -377,14 +377,14 @@ pub const TABLE: &[Binding] = &[
         STORE,
         Command::Store(Order::VerifyFull),
         &["V"],
-        "verify everything, also while other screens are shown",
+        "verify everything, or go on where that was stopped; also while other screens are shown",
         "full",
     ),
     on(
         &[Screen::StoreChecks],
         Command::Store(Order::Stop),
         &["x"],
-        "stop the verification; what was found stays",
+        "stop the verification; what was found stays, V goes on",
         "stop",
     ),
     on(
@@ -470,6 +470,13 @@ pub const TABLE: &[Binding] = &[
         &["p"],
         "previous queue of the topic",
         "previous",
+    ),
+    on(
+        &[Screen::Store, Screen::StoreQueues],
+        Command::Store(Order::Source),
+        &["R"],
+        "the same over the wire (321, 33), or from the files again",
+        "over the wire",
     ),
     on(
         &[Screen::StoreIndex],

@@ -59,6 +59,15 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
                             store::hear(app, &question, answer);
                         }
                     }
+                    Told::Found(Want::Wire(question), answer) => {
+                        let answer = answer.map(|found| match found {
+                            Found::Store(answer) => Some(*answer),
+                            _ => None,
+                        });
+                        if let Some(answer) = answer.transpose() {
+                            store::hear_wire(app, &question, answer);
+                        }
+                    }
                     told => app.model.fold(Update { told, ..update }),
                 }
             }

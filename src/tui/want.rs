@@ -24,6 +24,8 @@ pub enum Want {
     Clients(String),
     /// Something about the files of a store.
     Store(super::store::question::Question),
+    /// The same of a broker that has such files.
+    Wire(super::store::wire::Question),
     /// What a command of the CLI shows, word by word; it never changes anything.
     Sheet(Vec<String>),
     /// Messages, or the way of one.
@@ -74,7 +76,7 @@ pub enum Found {
     Group(Box<GroupDetail>),
     /// Of [`Want::Clients`].
     Clients(Vec<ClientDetail>),
-    /// Of [`Want::Store`].
+    /// Of [`Want::Store`] and [`Want::Wire`].
     Store(Box<super::store::answer::Answer>),
     /// Of [`Want::Sheet`].
     Sheet(Box<Sheet>),

@@ -11,7 +11,7 @@ use rmq::protocol::message::{NewMessage, Stamp, encode_blank};
 use rmq::protocol::model::SysFlag;
 
 /// Bytes of a segment: one piece of a run.
-const SEGMENT: u64 = 64 * 1024 * 1024;
+pub const SEGMENT: u64 = 64 * 1024 * 1024;
 /// Bytes of a queue file.
 const QUEUE_FILE: usize = 20_000;
 
@@ -36,7 +36,7 @@ fn run(root: &Path, options: Options<'_>) -> (inspect::Report, Vec<Finding>) {
     run_until(root, options, usize::MAX)
 }
 
-fn run_until(root: &Path, options: Options<'_>, most: usize) -> (inspect::Report, Vec<Finding>) {
+pub fn run_until(root: &Path, options: Options<'_>, most: usize) -> (inspect::Report, Vec<Finding>) {
     let store = Store::open(root, None).unwrap();
     let mut found = Vec::new();
     let report = inspect::verify(
@@ -121,7 +121,7 @@ fn a_changed_property_is_found_by_the_checksum_of_the_record() {
 }
 
 /// Three sparse segments of three records each, in one queue; when `damaged`, the body of the first record of each is.
-fn sparse_store(damaged: bool) -> tempfile::TempDir {
+pub fn sparse_store(damaged: bool) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let (log, queue) = (dir.path().join("commitlog"), dir.path().join("consumequeue/t/0"));
     std::fs::create_dir_all(&log).unwrap();

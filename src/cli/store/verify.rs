@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::rows::{Meter, Rows};
-use super::{Place, count, holder, int, interrupt, is_inside, not_inside, path};
+use super::{Place, count, holder, int, interrupt, not_inside, path};
 use crate::cli::context;
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
-use crate::inspect::{Depth, Finding, Options, Report, Severity, Store, verify};
+use crate::inspect::{Depth, Finding, Options, Report, Severity, Store, state_file, verify};
 
 /// `rmq store verify`
 #[derive(Debug, Clone, Args)]
@@ -39,13 +39,10 @@ pub struct VerifyArgs {
 impl VerifyArgs {
     /// Where a full run says how far it is; `None` when there is no place for that.
     fn state(&self, root: &Path) -> Result<Option<PathBuf>, Failure> {
-        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
         let Some(path) = &self.state else {
-            let hash = crc32fast::hash(root.as_os_str().as_encoded_bytes());
-            let path = context::state_dir().map(|dir| dir.join(format!("verify-{hash:08x}.jsonl")));
-            return Ok(path.filter(|path| !is_inside(&root, path)));
+            return Ok(context::state_dir().and_then(|dir| state_file(&dir, root)));
         };
-        not_inside(&root, path, "--state")?;
+        not_inside(root, path, "--state")?;
         Ok(Some(path.clone()))
     }
 }

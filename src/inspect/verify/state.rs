@@ -14,7 +14,7 @@ use super::piece::Run;
 use super::sides::Sides;
 use super::{Finding, Pass, Severity, Stop};
 use crate::inspect::commit_log::Log;
-use crate::inspect::{Error, io_error};
+use crate::inspect::{Error, Store, io_error};
 use crate::store::reader::QueueName;
 
 /// Layout of the file.
@@ -141,19 +141,8 @@ impl State {
         let Some(path) = pass.options.state else {
             return Ok((None, Merged::default()));
         };
-        let root = pass.store.root();
-        let head = Head {
-            version: VERSION,
-            store: std::fs::canonicalize(root).map_err(io_error("resolve", root))?,
-            log_start: log.start(),
-            segment_size: log.segment_size(),
-        };
-        let mut state = Self {
-            path: path.to_owned(),
-            head,
-            file: None,
-        };
-        let Some(len) = state.usable(log)? else {
+        let mut state = Self::of(pass.store, log, path)?;
+        let Some((len, _)) = state.usable(log)? else {
             return Ok((Some(state), Merged::default()));
         };
         if !pass.options.resume {
@@ -171,8 +160,23 @@ impl State {
         Ok((Some(state), merged))
     }
 
-    /// How much of the file can be taken over; `None` when it is of another store, or of other files.
-    fn usable(&self, log: &Log) -> Result<Option<u64>, Error> {
+    fn of(store: &Store, log: &Log, path: &Path) -> Result<Self, Error> {
+        let root = store.root();
+        Ok(Self {
+            path: path.to_owned(),
+            head: Head {
+                version: VERSION,
+                store: std::fs::canonicalize(root).map_err(io_error("resolve", root))?,
+                log_start: log.start(),
+                segment_size: log.segment_size(),
+            },
+            file: None,
+        })
+    }
+
+    /// How many bytes of the file can be taken over, and the offset of the log that they lead to; `None` when it is of
+    /// another store, or of other files.
+    fn usable(&self, log: &Log) -> Result<Option<(u64, u64)>, Error> {
         let file = match File::open(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.map_err(io_error("open", &self.path))?,
@@ -193,7 +197,7 @@ impl State {
                     if done.files != files_before(log, done.to) {
                         break;
                     }
-                    usable = Some(lines.at);
+                    usable = Some((lines.at, done.to));
                 }
                 _ => break,
             }
@@ -272,6 +276,12 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Offset of the log that a pass with this file would go on from.
+pub(super) fn reached(store: &Store, log: &Log, path: &Path) -> Result<Option<u64>, Error> {
+    let usable = State::of(store, log, path)?.usable(log)?;
+    Ok(usable.map(|(_, to)| to))
 }
 
 /// Removes the file of a pass that is through.

@@ -34,6 +34,8 @@ pub enum Answer {
     Key(KeyFound),
     /// Small files.
     Checks(Box<Checks>),
+    /// Offset of the log that a verification would go on from.
+    Kept(Option<u64>),
     /// How far a verification is.
     Verify(Box<Verifying>),
 }
@@ -187,11 +189,15 @@ pub struct QueuePage {
     pub entry_len: u64,
     /// First queue offset that has not expired, and the one behind the last.
     pub offsets: (i64, i64),
+    /// The records that the entries lead to, when a broker was asked: its log cannot be walked.
+    pub records: Vec<LogRow>,
 }
 
 /// One queue of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLine {
+    /// The broker that was asked; empty for files.
+    pub broker: String,
     /// Its number.
     pub queue: i32,
     /// First queue offset that has not expired.
@@ -202,6 +208,22 @@ pub struct QueueLine {
     pub files: usize,
     /// First and last byte of the log that its entries lead to.
     pub span: Option<(i64, i64)>,
+}
+
+impl QueueLine {
+    /// Identity of its row: `3`, or `broker-a/3`.
+    pub fn id(&self) -> String {
+        line_id(&self.broker, self.queue)
+    }
+}
+
+/// Identity of the row of a queue.
+pub fn line_id(broker: &str, queue: i32) -> String {
+    if broker.is_empty() {
+        queue.to_string()
+    } else {
+        format!("{broker}/{queue}")
+    }
 }
 
 /// The queues of a topic.
@@ -359,6 +381,8 @@ pub struct Verifying {
     pub root: PathBuf,
     /// Every byte, not only headers and ends.
     pub full: bool,
+    /// Offset of the log that it went on from, when an earlier one was stopped there.
+    pub resumed_at: Option<u64>,
     /// When it began, epoch ms.
     pub begun_ms: i64,
     /// How long it has run, ms.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::Answer;
+use super::answer::{Answer, Page};
 use super::question::{At, Question, What};
 use super::{
-    Heard, Lookup, entry_id, entry_position, hold_entries, hold_log, is_at_end, log_id, log_position,
+    Heard, Lookup, entry_id, entry_position, hold_entries, hold_log, is_at_end, log_id, log_position, wire,
 };
 use crate::client::admin::topic::kind;
 use crate::client::snapshot::TopicKind;
@@ -36,7 +36,8 @@ pub fn hear(app: &mut App, question: &Question, answer: Result<Answer, String>) 
     let is_wanted = match question.what {
         What::Survey { run: 0, .. } => is_shown,
         ref what if what.is_pass() => is_running,
-        _ => is_shown,
+        // What a broker is asked now comes from nowhere else.
+        ref what => is_shown && !(what.is_shared() && state.is_wire()),
     };
     if !is_wanted {
         return;
@@ -47,7 +48,32 @@ pub fn hear(app: &mut App, question: &Question, answer: Result<Answer, String>) 
             failed(app, &question.what, why);
             finish(app, question, true);
         }
-        Ok(answer) => told(app, question, answer),
+        Ok(answer) => {
+            let over = told(app, &question.what, answer);
+            finish(app, question, over);
+        }
+    }
+}
+
+/// Takes in what a broker answered in place of its files.
+pub fn hear_wire(app: &mut App, question: &wire::Question, answer: Result<Answer, String>) {
+    let of = question.broker();
+    // None is chosen at first.
+    let is_wanted = app
+        .store
+        .wire
+        .as_ref()
+        .is_some_and(|broker| of.is_empty() || of == broker);
+    if !is_wanted {
+        return;
+    }
+    app.store.version += 1;
+    match answer {
+        Err(why) => failed(app, &question.what(), why),
+        // None of these is a pass.
+        Ok(answer) => {
+            told(app, &question.what(), answer);
+        }
     }
 }
 
@@ -92,6 +118,7 @@ fn failed(app: &mut App, what: &What, why: String) {
             };
         }
         What::Checks => state.checks.error = why,
+        What::Kept { .. } => state.kept = None,
         What::Verify { .. } => state.verify.error = why,
         What::CheckQueue { .. } | What::Survey { .. } => {
             if let Some(why) = why {
@@ -109,9 +136,10 @@ fn remember<K: Ord, T>(map: &mut BTreeMap<K, T>, name: K, value: T) {
     map.insert(name, value);
 }
 
-fn told(app: &mut App, question: &Question, answer: Answer) {
+/// True when a pass is over.
+fn told(app: &mut App, what: &What, answer: Answer) -> bool {
     let state = &mut app.store;
-    match (&question.what, answer) {
+    match (what, answer) {
         (What::Glance, Answer::Glance(glance)) => put(&mut state.glance, glance),
         (What::Log { at, topic }, Answer::Log(page)) if *topic == state.topic => {
             let is_goal = state.log.goal == Some(*at);
@@ -159,20 +187,25 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
             if let Some((of, queue)) = &mut state.queue
                 && *of == *topic
             {
-                // A topic may have queues without the one that was guessed.
-                let has = |n: i32| queues.queues.iter().any(|line| line.queue == n);
-                if !has(*queue)
-                    && let Some(first) = queues.queues.first()
-                {
-                    *queue = first.queue;
-                    state.entries.anew(super::At::Newest);
+                // A topic may have queues without the one that was guessed, and on other brokers.
+                let broker = state.wire.clone().unwrap_or_default();
+                let lines = &queues.queues;
+                let has = lines.iter().any(|l| l.queue == *queue && l.broker == broker);
+                let other = lines.iter().find(|l| l.queue == *queue).or(lines.first());
+                if !has && let Some(other) = other {
+                    let goal = state.entries.goal.filter(|_| *queue == other.queue);
+                    *queue = other.queue;
+                    if let Some(broker) = &mut state.wire {
+                        broker.clone_from(&other.broker);
+                    }
+                    state.entries.anew(goal.unwrap_or(At::Newest));
                 }
                 put(&mut state.queues, queues);
             }
         }
-        (What::Queue { topic, queue, at }, Answer::Queue(page)) => {
+        (What::Queue { topic, queue, at }, Answer::Queue(mut page)) => {
             if state.queue.as_ref() != Some(&(topic.clone(), *queue)) {
-                return;
+                return false;
             }
             let is_goal = state.entries.goal == Some(*at);
             let ids: Vec<String> = page.page.rows.iter().map(entry_id).collect();
@@ -184,6 +217,7 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
                 select(app, Pane::Store(Part::Entries), last.clone());
             }
             let must = is_goal || follows || *at == app.store.entries.at;
+            let records = std::mem::take(&mut page.records);
             if settle(
                 app,
                 Pane::Store(Part::Entries),
@@ -199,6 +233,14 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
                     entries.refused = None;
                 }
                 (entries.at, entries.page, entries.error, entries.is_known) = (*at, page, None, true);
+                if app.store.is_wire() {
+                    let log = &mut app.store.log;
+                    (log.goal, log.is_known, log.error) = (None, true, None);
+                    log.page = Page {
+                        rows: records,
+                        ..Page::default()
+                    };
+                }
                 hold_entries(app);
             } else {
                 app.store.entries.refused = Some(*at);
@@ -207,13 +249,13 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
         (What::CheckQueue { topic, queue, .. }, Answer::CheckQueue(sums)) => {
             let over = sums.over;
             remember(&mut state.sums, (topic.clone(), *queue), sums);
-            finish(app, question, over);
+            return over;
         }
         (What::Index, Answer::Index(files)) => put(&mut state.index, files),
         (What::Survey { file, .. }, Answer::Survey(seen)) => {
             let over = seen.survey.is_some();
             remember(&mut state.surveys, file.clone(), *seen);
-            finish(app, question, over);
+            return over;
         }
         (What::Slot { file, slot }, Answer::Slot(chain)) => {
             let wanted = Lookup::Slot {
@@ -230,7 +272,7 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
                 key: key.clone(),
             };
             if state.lookup != wanted {
-                return;
+                return false;
             }
             // The file that has it comes to the front.
             let file = found.chains.iter().find(|chain| chain.walk.sums.1 > 0);
@@ -241,13 +283,15 @@ fn told(app: &mut App, question: &Question, answer: Answer) {
             }
         }
         (What::Checks, Answer::Checks(checks)) => put(&mut state.checks, *checks),
+        (What::Kept { .. }, Answer::Kept(at)) => state.kept = at,
         (What::Verify { .. }, Answer::Verify(seen)) => {
             let over = seen.ended.is_some();
             put(&mut state.verify, *seen);
-            finish(app, question, over);
+            return over;
         }
         _ => {}
     }
+    false
 }
 
 fn finish(app: &mut App, question: &Question, over: bool) {

@@ -10,14 +10,15 @@ pub mod question;
 pub mod rows;
 pub mod view;
 mod wants;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use hear::hear;
+pub use hear::{hear, hear_wire};
 pub use orders::{Order, run, show_bytes};
 pub use prompt::{Prompt, key as prompt_key};
-pub use wants::wants;
+pub use wants::{wants, wire_wants};
 
 use crate::client::snapshot::BrokerState;
 use crate::tui::app::App;
@@ -153,6 +154,8 @@ pub struct State {
     pub offline: bool,
     /// The store that everything here is about, and the directories of its log.
     pub about: Option<(PathBuf, Option<String>)>,
+    /// The broker that is asked in place of the files, by its name: empty until that is known.
+    pub wire: Option<String>,
     /// The store at first sight.
     pub glance: Heard<Glance>,
     /// Its topics.
@@ -189,6 +192,8 @@ pub struct State {
     pub checks: Heard<Checks>,
     /// The newest verification.
     pub verify: Heard<Verifying>,
+    /// Offset of the log that a full verification would go on from.
+    pub kept: Option<u64>,
     /// Findings below this severity are left out: 0 for none.
     pub least_severity: u8,
     /// Most megabytes that a verification reads in a second.
@@ -214,6 +219,7 @@ impl State {
             root,
             commit_log,
             offline: false,
+            wire: None,
             glance: Heard::default(),
             topics: Heard::default(),
             log: Listed::default(),
@@ -232,6 +238,7 @@ impl State {
             chain: Heard::default(),
             checks: Heard::default(),
             verify: Heard::default(),
+            kept: None,
             least_severity: 0,
             limit: Some(DEFAULT_LIMIT),
             running: Vec::new(),
@@ -252,6 +259,11 @@ impl State {
             .value
             .as_ref()
             .is_some_and(|glance| glance.holder.is_some())
+    }
+
+    /// True while a broker is asked, in place of its files.
+    pub const fn is_wire(&self) -> bool {
+        self.wire.is_some()
     }
 
     /// True while a pass of this kind runs.
@@ -283,6 +295,7 @@ impl State {
             root: old.root,
             commit_log: old.commit_log,
             offline: old.offline,
+            wire: old.wire,
             about: Some(about),
             verify: old.verify,
             least_severity: old.least_severity,
@@ -294,6 +307,20 @@ impl State {
         };
         self.running
             .retain(|question| matches!(question.what, What::Verify { .. }));
+    }
+
+    /// Turns to a broker, or to the files; what the other said of records and queues is forgotten.
+    fn read_from(&mut self, broker: Option<String>, at: At) {
+        self.wire = broker;
+        self.topic = None;
+        self.leaps.clear();
+        self.spot = Spot::default();
+        self.topics = Heard::default();
+        self.queues = Heard::default();
+        self.record = Heard::default();
+        self.log = Listed::default();
+        self.entries.anew(at);
+        self.version += 1;
     }
 
     /// Remembers a place that is left.
@@ -390,6 +417,16 @@ fn hold_entries(app: &mut App) {
         && let Some(row) = position.and_then(|n| entries.page.page.rows.get(n))
     {
         entries.at = at_entry(row);
+    }
+}
+
+/// Goes to a record: over the wire to one that an entry of the page leads to.
+fn seek(app: &mut App, at: u64) {
+    if app.store.is_wire() {
+        app.store.log.goal = None;
+        hear::select(app, Pane::Store(Part::Log), at.to_string());
+    } else {
+        app.store.log.goal = Some(At::Offset(at));
     }
 }
 

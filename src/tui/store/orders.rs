@@ -1,7 +1,7 @@
 //! What the keys of the store screens do. Pure.
 
 use super::answer::Kind;
-use super::prompt::{Prompt, look_up, show_queue};
+use super::prompt::{Prompt, look_up, show_queue, show_queue_of};
 use super::question::{At, What};
 use super::{
     LIMITS, Leap, Lookup, entry_id, entry_position, entry_row, hear, index_file, log_id, log_position,
@@ -58,6 +58,8 @@ pub enum Order {
     Severity,
     /// Write the report of the verification.
     Report,
+    /// Ask a broker in place of its files, or the files again.
+    Source,
 }
 
 /// Does what a command means on a store screen; false when it means what it means everywhere.
@@ -163,6 +165,13 @@ fn sideways(app: &mut App, by: isize) -> bool {
 fn end(app: &mut App, first: bool) -> bool {
     let at = if first { At::Oldest } else { At::Newest };
     match app.focus() {
+        Pane::Store(Part::Log) if app.store.is_wire() => {
+            let rows = &app.store.log.page.rows;
+            let row = if first { rows.first() } else { rows.last() };
+            if let Some(id) = row.map(log_id) {
+                hear::select(app, Pane::Store(Part::Log), id);
+            }
+        }
         Pane::Store(Part::Log) => app.store.log.goal = Some(at),
         Pane::Store(Part::Entries) => app.store.entries.goal = Some(at),
         Pane::Store(Part::Tree) => app.store.spot = app.store.spot_on(if first { 0 } else { usize::MAX }),
@@ -210,7 +219,7 @@ fn leap_to(app: &mut App, screen: Screen) {
 fn show_record(app: &mut App, at: u64) {
     leap_to(app, Screen::Store);
     app.store.topic = None;
-    app.store.log.goal = Some(At::Offset(at));
+    super::seek(app, at);
     app.focus.insert(Screen::Store, Pane::Store(Part::Log));
 }
 
@@ -257,9 +266,11 @@ fn open(app: &mut App) {
             let table = app.table(Pane::Store(Part::QueueList));
             let chosen = app
                 .selected(Pane::Store(Part::QueueList), &table)
-                .and_then(|n| table.rows[n].id.parse().ok());
-            if let (Some(queue), Some((topic, _))) = (chosen, app.store.queue.clone()) {
-                show_queue(app, topic, queue, At::Newest);
+                .map(|n| table.rows[n].id.clone());
+            let queues = app.store.queues.value.as_ref();
+            let line = queues.and_then(|queues| queues.queues.iter().find(|line| Some(line.id()) == chosen));
+            if let (Some(line), Some((topic, _))) = (line.cloned(), app.store.queue.clone()) {
+                show_queue_of(app, line.broker, topic, line.queue, At::Newest);
                 app.focus.insert(Screen::StoreQueues, Pane::Store(Part::Entries));
             }
         }
@@ -370,7 +381,7 @@ fn back(app: &mut App) -> bool {
         None => return false,
         Some(Leap::Log(at)) => {
             go(app, Screen::Store);
-            app.store.log.goal = Some(At::Offset(at));
+            super::seek(app, at);
         }
         Some(Leap::Queue(topic, queue, offset)) => {
             go(app, Screen::StoreQueues);
@@ -460,6 +471,7 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
             }
         }
         Order::Severity => app.store.least_severity = (app.store.least_severity + 1) % 3,
+        Order::Source => turn_source(app),
         Order::Report => match super::rows::report(app) {
             Some((name, text)) => actions.push(Action::Save(name, text)),
             None => app.say("nothing was verified yet: v or V"),
@@ -471,6 +483,9 @@ fn verify(app: &mut App, full: bool) {
     if app.store.about.is_none() {
         return app.say("no store is shown");
     }
+    if full {
+        app.store.kept = None;
+    }
     let limit = app.store.limit;
     app.store.start(|run| What::Verify { full, limit, run });
     app.store.verify = super::Heard::default();
@@ -478,7 +493,31 @@ fn verify(app: &mut App, full: bool) {
     go(app, Screen::StoreChecks);
 }
 
+/// To a broker in place of its files, or back to the files, at the same entry.
+fn turn_source(app: &mut App) {
+    if app.store.offline {
+        return app.say("no broker can be asked: start with rmq tui -n HOST:PORT");
+    }
+    let at = entry_row(app)
+        .and_then(|row| u64::try_from(row.offset).ok())
+        .map_or(At::Newest, At::Offset);
+    let broker = match app.store.wire {
+        Some(_) => None,
+        None => Some(app.place.broker().map_or_else(String::new, |id| id.name.clone())),
+    };
+    app.store.read_from(broker, at);
+    for part in [Part::Log, Part::Entries, Part::QueueList, Part::Positions] {
+        app.panes.remove(&Pane::Store(part));
+    }
+    go(app, Screen::StoreQueues);
+    app.focus.insert(Screen::StoreQueues, Pane::Store(Part::Entries));
+}
+
 fn check_queue(app: &mut App) {
+    if app.store.is_wire() {
+        return app
+            .say("over the wire entries are compared as they are shown; R, then v checks all of the files");
+    }
     let Some((topic, queue)) = app.store.queue.clone() else {
         return app.say("no queue is shown");
     };
@@ -532,6 +571,9 @@ fn turn(app: &mut App, later: bool) {
         app.focus.insert(Screen::StoreIndex, focus);
         return;
     }
+    if app.store.is_wire() {
+        return app.say("segments are seen in files only: R");
+    }
     let (Some(row), Some(glance)) = (log_row(app), &app.store.glance.value) else {
         return;
     };
@@ -559,11 +601,13 @@ fn next_queue(app: &mut App, next: bool) {
     let (Some((topic, queue)), Some(queues)) = (app.store.queue.clone(), &app.store.queues.value) else {
         return;
     };
-    let numbers: Vec<i32> = queues.queues.iter().map(|line| line.queue).collect();
-    let Some(here) = numbers.iter().position(|&n| n == queue) else {
+    let lines = &queues.queues;
+    let broker = app.store.wire.as_deref().unwrap_or_default();
+    let here = lines.iter().position(|l| l.queue == queue && l.broker == broker);
+    let Some(here) = here else {
         return;
     };
-    let n = numbers.len();
-    let there = numbers[if next { here + 1 } else { here + n - 1 } % n];
-    show_queue(app, topic, there, At::Newest);
+    let n = lines.len();
+    let there = lines[if next { here + 1 } else { here + n - 1 } % n].clone();
+    show_queue_of(app, there.broker, topic, there.queue, At::Newest);
 }

@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 
+use super::answer::line_id;
 use super::question::At;
 use super::view::day;
 use super::{Lookup, hear, index_file};
@@ -85,8 +86,17 @@ fn typed(app: &mut App, prompt: Prompt, text: &str) -> Result<(), String> {
                     let file = file.ok_or("there is no index file")?;
                     look_up(app, Lookup::Slot { file, slot });
                 }
+                _ if app.store.is_wire() => {
+                    if !app.store.log.page.rows.iter().any(|row| row.at == number) {
+                        return Err(format!("{text} is no record of this page: q, then g"));
+                    }
+                    super::seek(app, number);
+                }
                 _ => app.store.log.goal = Some(At::Offset(number)),
             }
+        }
+        (Prompt::Time | Prompt::Name, Screen::Store) if app.store.is_wire() => {
+            return Err("over the wire the records of one queue are shown: q chooses".to_owned());
         }
         (Prompt::Time, screen) => {
             let at = At::Time(time(app, text)?);
@@ -157,19 +167,38 @@ pub(super) fn look_up(app: &mut App, lookup: Lookup) {
     app.focus.insert(Screen::StoreIndex, Pane::Store(Part::Lookup));
 }
 
-/// Shows a queue.
+/// Shows a queue of the broker that is asked, or of the files.
 pub(super) fn show_queue(app: &mut App, topic: String, queue: i32, at: At) {
+    let broker = app.store.wire.clone().unwrap_or_default();
+    show_queue_of(app, broker, topic, queue, at);
+}
+
+/// Shows a queue of a broker; of the files without a name.
+pub(super) fn show_queue_of(app: &mut App, broker: String, topic: String, queue: i32, at: At) {
     let name = (topic, queue);
     let state = &mut app.store;
-    if state.queue.as_ref() == Some(&name) {
+    let id = line_id(&broker, queue);
+    let is_same_broker = state.wire.as_ref().is_none_or(|old| *old == broker);
+    if let Some(old) = &mut state.wire {
+        *old = broker;
+    }
+    if let Some(queues) = state.queues.value.as_mut().filter(|_| !is_same_broker) {
+        // These are of the other broker.
+        queues.positions.clear();
+        queues.read_queues = None;
+    }
+    if is_same_broker && state.queue.as_ref() == Some(&name) {
         state.entries.goal = Some(at);
         return;
     }
     if state.queue.as_ref().map(|(topic, _)| topic) != Some(&name.0) {
         state.queues = super::Heard::default();
     }
-    let id = name.1.to_string();
     state.queue = Some(name);
+    if state.is_wire() {
+        state.log = super::Listed::default();
+        state.record = super::Heard::default();
+    }
     state.entries.anew(at);
     app.panes.remove(&Pane::Store(Part::Entries));
     hear::select(app, Pane::Store(Part::QueueList), id);

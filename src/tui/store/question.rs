@@ -89,7 +89,12 @@ pub enum What {
     },
     /// Checkpoint, tables, and what the next start would do.
     Checks,
-    /// A comparison of all parts with each other.
+    /// Where a full comparison would go on that was stopped before.
+    Kept {
+        /// Told apart from earlier questions by this.
+        run: u32,
+    },
+    /// A comparison of all parts with each other. A full one goes on where it was stopped.
     Verify {
         /// Every byte, not only headers and ends.
         full: bool,
@@ -101,6 +106,14 @@ pub enum What {
 }
 
 impl What {
+    /// True for what a broker can answer as well as its files.
+    pub const fn is_shared(&self) -> bool {
+        matches!(
+            self,
+            Self::Log { .. } | Self::Record(_) | Self::Topics | Self::Topic(_) | Self::Queue { .. }
+        )
+    }
+
     /// True for a pass that tells how far it is and goes on while another screen is shown.
     pub const fn is_pass(&self) -> bool {
         matches!(

@@ -203,7 +203,11 @@ fn queues(app: &App) -> Table {
         return table;
     };
     for line in &queues.queues {
-        let sums = app.store.sums.get(&(topic.clone(), line.queue));
+        // Checks are of the files.
+        let sums = match app.store.wire {
+            None => app.store.sums.get(&(topic.clone(), line.queue)),
+            Some(_) => None,
+        };
         let counted = |count: u64, over: bool| {
             let role = if count > 0 { Role::Crit } else { Role::Ok };
             let least = if over { "" } else { "≥" };
@@ -220,21 +224,38 @@ fn queues(app: &App) -> Table {
             None => (Cell::unknown(), Cell::unknown()),
         };
         let waiting = line.max.saturating_sub(line.min);
-        let served = match queues.read_queues {
+        // How many consumers read is known of the broker that is shown.
+        let read = queues.read_queues.filter(|_| {
+            app.store
+                .wire
+                .as_ref()
+                .is_none_or(|broker| *broker == line.broker)
+        });
+        let served = match read {
             None => Cell::unknown(),
             Some(read) if i64::from(line.queue) < read => Cell::of("yes", Role::Ok),
             Some(_) if waiting > 0 => Cell::of(format!("NO: {} stranded", digits(waiting)), Role::Warn),
             Some(_) => Cell::text("no, empty"),
         };
-        let sign = if line.queue == *shown { "▸" } else { "" };
+        let is_shown = line.queue == *shown
+            && app
+                .store
+                .wire
+                .as_ref()
+                .is_none_or(|broker| *broker == line.broker);
+        let sign = if is_shown { "▸" } else { "" };
         table.rows.push(row(
-            line.queue.to_string(),
+            line.id(),
             format!("{topic}/{}", line.queue),
             vec![
-                Cell::number(format!("{sign}{}", line.queue), line.queue.into()),
+                Cell::number(format!("{sign}{}", line.id()), line.queue.into()),
                 number(line.min),
                 number(line.max),
-                Cell::text(line.files.to_string()),
+                if app.store.is_wire() {
+                    Cell::none()
+                } else {
+                    Cell::text(line.files.to_string())
+                },
                 line.span
                     .map_or_else(Cell::none, |(from, to)| Cell::text(span(from, to))),
                 gaps,
@@ -266,7 +287,11 @@ fn positions(app: &App) -> Table {
     let (Some(queues), Some((_, queue))) = (&app.store.queues.value, &app.store.queue) else {
         return table;
     };
-    let line = queues.queues.iter().find(|line| line.queue == *queue);
+    let is_here = |broker: &str| app.store.wire.as_ref().is_none_or(|here| here == broker);
+    let line = queues
+        .queues
+        .iter()
+        .find(|line| line.queue == *queue && is_here(&line.broker));
     for (group, offsets) in &queues.positions {
         let cells = match (offsets.get(queue), line) {
             (Some(&offset), Some(line)) => {
@@ -577,6 +602,7 @@ pub fn report(app: &App) -> Option<(String, String)> {
         "complete".to_owned(),
         (seen.ended == Some(super::answer::Ended::Complete)).into(),
     );
+    summary.insert("resumed_at".to_owned(), seen.resumed_at.into());
     summary.insert("elapsed_ms".to_owned(), seen.elapsed_ms.into());
     summary.insert("findings_left_out".to_owned(), seen.more.into());
     let text = json!({

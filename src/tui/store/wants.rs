@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::answer::{IndexRow, Page};
 use super::question::{At, Question, What};
-use super::{Lookup, at_entry, entry_position, index_file, is_at_end, log_position, log_row};
+use super::{Lookup, at_entry, entry_position, index_file, is_at_end, log_position, log_row, wire};
 use crate::tui::app::App;
 use crate::tui::place::Screen;
 
@@ -12,6 +12,8 @@ use crate::tui::place::Screen;
 const TAIL: Duration = Duration::from_secs(1);
 /// Pause between two looks at what moves slower.
 const SLOW: Duration = Duration::from_secs(5);
+/// Pause between two looks at positions over the wire: a question for each group.
+const POSITIONS: Duration = Duration::from_secs(15);
 /// Rows before the end of a page at which the next one is asked for; fewer in a page of few, large records.
 const EDGE: usize = 40;
 /// Bytes up to which the chains of an index file are counted without being asked.
@@ -42,6 +44,9 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
     let Some((root, commit_log)) = state.about.clone() else {
         return out;
     };
+    if state.is_wire() && matches!(app.place.screen, Screen::Store | Screen::StoreQueues) {
+        return out;
+    }
     let live = |pause| state.is_live().then_some(pause);
     let mut want = |what: What, every: Option<Duration>| {
         let question = Question {
@@ -75,18 +80,7 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
         Screen::StoreQueues => {
             want(What::Topics, None);
             if let Some((topic, queue)) = &state.queue {
-                let entries = &state.entries;
-                let position = entry_position(app);
-                let (at, grows) = match entries.goal {
-                    Some(goal) => (goal, false),
-                    None => next(
-                        &entries.page.page,
-                        entries.at,
-                        entries.refused,
-                        position,
-                        at_entry,
-                    ),
-                };
+                let (at, grows) = entries(app);
                 let what = What::Queue {
                     topic: topic.clone(),
                     queue: *queue,
@@ -130,7 +124,72 @@ pub fn wants(app: &App) -> Vec<(Question, Option<Duration>)> {
                 ),
             }
         }
-        Screen::StoreChecks => want(What::Checks, None),
+        Screen::StoreChecks => {
+            want(What::Checks, None);
+            // Asked anew after each run.
+            if !state.runs(|what| matches!(what, What::Verify { .. })) {
+                want(What::Kept { run: state.next_run }, None);
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+/// Where the page of the queue lies that is wanted now, and whether more may come behind it.
+fn entries(app: &App) -> (At, bool) {
+    let entries = &app.store.entries;
+    match entries.goal {
+        Some(goal) => (goal, false),
+        None => next(
+            &entries.page.page,
+            entries.at,
+            entries.refused,
+            entry_position(app),
+            at_entry,
+        ),
+    }
+}
+
+/// Questions to the broker that stands in for its files, and how often each is asked.
+pub fn wire_wants(app: &App) -> Vec<(wire::Question, Option<Duration>)> {
+    let state = &app.store;
+    let (Some(broker), true) = (&state.wire, super::is_here(app)) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    let queue = state.queue.as_ref();
+    match app.place.screen {
+        Screen::Store => {
+            if let (Some(row), Some((topic, _))) = (log_row(app), queue) {
+                let question = wire::Question::Record {
+                    broker: broker.clone(),
+                    topic: topic.clone(),
+                    at: row.at,
+                };
+                out.push((question, None));
+            }
+        }
+        Screen::StoreQueues => {
+            out.push((wire::Question::Topics, None));
+            if let Some((topic, queue)) = queue {
+                let question = wire::Question::Topic {
+                    topic: topic.clone(),
+                    broker: broker.clone(),
+                };
+                out.push((question, Some(POSITIONS)));
+                if !broker.is_empty() {
+                    let (at, grows) = entries(app);
+                    let question = wire::Question::Queue {
+                        broker: broker.clone(),
+                        topic: topic.clone(),
+                        queue: *queue,
+                        at,
+                    };
+                    out.push((question, Some(SLOW).filter(|_| grows)));
+                }
+            }
+        }
         _ => {}
     }
     out

@@ -522,7 +522,7 @@ fn found(want: &Want, story: Story) -> Found {
             },
         ]),
         Want::Sheet(_) => Found::Sheet(Box::new(sheet())),
-        Want::Store(_) => unreachable!("files are not asked for by a story"),
+        Want::Store(_) | Want::Wire(_) => unreachable!("no store is asked for by a story"),
         Want::Messages(question) => Found::Messages(super::messages::answer(question, story)),
         Want::Dead(question) => Found::Dead(super::dead::answer(question, story)),
     }

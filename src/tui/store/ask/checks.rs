@@ -1,12 +1,13 @@
 //! Checkpoint and tables, and the comparison of all parts.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Instant;
 
 use super::Asker;
 use crate::client::time::now_ms;
 use crate::inspect::{
-    Error, Finding, Log, LogEnd, Options, Progress, Severity, Store, restart, tables, verify,
+    Error, Finding, Log, LogEnd, Options, Progress, Severity, Store, restart, resumable, tables, verify,
 };
 use crate::tui::store::answer::{Answer, Checks, Ended, TableRow, Verifying};
 use crate::tui::store::question::What;
@@ -116,17 +117,24 @@ impl Seen<'_, '_> {
     }
 }
 
-/// Compares all parts of a store with each other. `limit` is in megabytes a second.
+/// Compares all parts of a store with each other. `limit` is in megabytes a second, `state` the file that a full one
+/// goes on with and notes in how far it is.
 pub fn verify_all(
     store: &Store,
     full: bool,
     limit: Option<u64>,
+    state: Option<&Path>,
     asker: &mut Asker<'_>,
 ) -> Result<Verifying, Error> {
+    let resumed_at = match state {
+        Some(path) => resumable(store, path)?,
+        None => None,
+    };
     let seen = std::cell::RefCell::new(Seen {
         state: Verifying {
             root: store.root().to_owned(),
             full,
+            resumed_at,
             begun_ms: now_ms(),
             ..Verifying::default()
         },
@@ -137,6 +145,8 @@ pub fn verify_all(
     });
     let options = Options {
         bytes_per_second: limit.map(|megabytes| megabytes.saturating_mul(1_000_000)),
+        state,
+        resume: true,
         ..Options::from(What::depth(full))
     };
     let report = verify(

@@ -112,7 +112,7 @@ fn damage(kind: &DamageKind) -> &'static str {
     }
 }
 
-fn bare(at: u64, size: u64, kind: Kind) -> LogRow {
+pub(super) fn bare(at: u64, size: u64, kind: Kind) -> LogRow {
     LogRow {
         at,
         size,
@@ -162,7 +162,7 @@ fn version(view: &MessageView<'_>) -> u8 {
     if view.magic() == MAGIC_V2 { 2 } else { 1 }
 }
 
-fn record_row(record: &Record, stale: bool) -> LogRow {
+pub(super) fn record_row(record: &Record, stale: bool) -> LogRow {
     let size = record.bytes.len() as u64;
     let Ok(view) = record.view() else {
         return bare(record.at, size, Kind::Damage("BAD"));
@@ -232,7 +232,7 @@ fn short(len: u64) -> usize {
     usize::try_from(len.min(MOST_DAMAGE)).unwrap_or(0)
 }
 
-fn fill(view: &mut RecordView, record: &Record) {
+pub(super) fn fill(view: &mut RecordView, record: &Record) {
     let Ok(message) = record.view() else { return };
     view.len = record.bytes.len() as u64;
     view.bytes = record.bytes.iter().copied().take(MOST_BYTES).collect();

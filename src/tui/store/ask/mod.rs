@@ -1,21 +1,25 @@
 //! Answers to the questions of the store screens. Everything here reads files and may block; it runs beside the
-//! runtime, never on it. No lock is taken and nothing is written.
+//! runtime, never on it. No lock is taken and nothing in a store is
+//! written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer::{Answer, Glance};
 use super::question::{Question, What};
-use crate::inspect::{Error, Log, LogEnd, Store};
+use crate::inspect::{Error, Log, LogEnd, Store, resumable, state_file};
 
 mod checks;
 mod index;
 mod log;
 mod queue;
+pub mod wire;
 
+/// Pause between two looks at whether one who waits for a state file is still there.
+const CLAIM_LOOK: Duration = Duration::from_millis(100);
 /// Pause between two reports of a pass.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 
@@ -23,6 +27,29 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub struct Inspector {
     ends: Mutex<BTreeMap<(PathBuf, Option<String>), LogEnd>>,
+    /// Where verifications note how far they are.
+    state_dir: Option<PathBuf>,
+    /// State files that a verification writes to now. One that was stopped may still be on its last lines.
+    in_use: Mutex<BTreeSet<PathBuf>>,
+    given_back: Condvar,
+}
+
+/// A state file that nobody else of this program uses.
+struct Claim<'a> {
+    inspector: &'a Inspector,
+    path: PathBuf,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut in_use = self
+            .inspector
+            .in_use
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        in_use.remove(&self.path);
+        self.inspector.given_back.notify_all();
+    }
 }
 
 /// The one who asks: hears how far a pass is, and may end it.
@@ -67,6 +94,36 @@ impl<'a> Asker<'a> {
 }
 
 impl Inspector {
+    /// One that lets full verifications note in this directory how far they are, outside the stores.
+    pub fn noting_in(state_dir: Option<PathBuf>) -> Self {
+        Self {
+            state_dir,
+            ..Self::default()
+        }
+    }
+
+    /// The state file of a store, once no other verification uses it; `None` when there is no place for one.
+    fn claim(&self, store: &Store, asker: &Asker<'_>) -> Result<Option<Claim<'_>>, Error> {
+        let Some(path) = self
+            .state_dir
+            .as_deref()
+            .and_then(|dir| state_file(dir, store.root()))
+        else {
+            return Ok(None);
+        };
+        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        while !in_use.insert(path.clone()) {
+            asker.goes_on()?;
+            let waited = self.given_back.wait_timeout(in_use, CLAIM_LOOK);
+            in_use = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(in_use);
+        Ok(Some(Claim {
+            inspector: self,
+            path,
+        }))
+    }
+
     /// Answers a question. Errors are in words.
     pub fn answer(&self, question: &Question, asker: &mut Asker<'_>) -> Result<Answer, String> {
         let answered = self.look(question, asker);
@@ -127,8 +184,17 @@ impl Inspector {
                 asker.goes_on()?;
                 Answer::Checks(Box::new(checks::look(&store, &log, end, asker)?))
             }
+            What::Kept { .. } => {
+                let claim = self.claim(&store, asker)?;
+                Answer::Kept(match &claim {
+                    Some(claim) => resumable(&store, &claim.path)?,
+                    None => None,
+                })
+            }
             What::Verify { full, limit, .. } => {
-                Answer::Verify(Box::new(checks::verify_all(&store, *full, *limit, asker)?))
+                let claim = if *full { self.claim(&store, asker)? } else { None };
+                let state = claim.as_ref().map(|claim| claim.path.as_path());
+                Answer::Verify(Box::new(checks::verify_all(&store, *full, *limit, state, asker)?))
             }
         })
     }

@@ -59,6 +59,7 @@ pub fn page(
             .map_or(0, |file| file.len / queue.entry_len()),
         entry_len: queue.entry_len(),
         offsets: (bounds.min_offset, bounds.max_offset),
+        records: Vec::new(),
     })
 }
 
@@ -136,6 +137,7 @@ pub fn topic(store: &Store, topic: &str, asker: &Asker<'_>) -> Result<TopicQueue
         let bounds = queue.bounds(log_start);
         let first = queue.first_record(&bounds);
         found.queues.push(QueueLine {
+            broker: String::new(),
             queue: queue.name.queue_id,
             min: bounds.min_offset,
             max: bounds.max_offset,

@@ -47,6 +47,9 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                     format!("  {depth} {} {:02}:{:02}", word.0, seconds / 60, seconds % 60),
                     word.1,
                 ));
+                if let Some(at) = seen.resumed_at {
+                    title.push(plain(format!("  went on at {}", digits(at))));
+                }
                 if app
                     .store
                     .about
@@ -241,7 +244,11 @@ pub fn verify(app: &App, area: Rect, buffer: &mut Buffer) {
     let foot = vec![
         label("limit "),
         plain(format!("{limit} (b)")),
-        plain(if runs { "   x stops, keeps report" } else { "" }),
+        match state.kept {
+            _ if runs => plain("   x stops, keeps report"),
+            Some(at) => (format!("   V goes on at {}", digits(at)), Role::Warn),
+            None => plain(""),
+        },
     ];
     let mut out = match (&state.verify.value, &state.verify.error) {
         (_, Some(why)) => vec![vec![(format!("✗ {why}"), Role::Crit)]],

@@ -63,6 +63,11 @@ pub fn stamp(app: &App, at_ms: i64) -> String {
     zoned(app, at_ms, "%Y%m%d-%H%M%S")
 }
 
+/// What a title says when a broker was asked.
+const SOURCE_WIRE: &str = "source: wire (321, 33)";
+/// What is said of what no request brings.
+const FILE_ONLY: &str = "file-only: this is from the files, not over the wire ";
+
 pub(super) fn plain(text: impl Into<String>) -> Piece {
     (text.into(), Role::Plain)
 }
@@ -225,6 +230,10 @@ fn rocks_db(app: &App) -> Option<Piece> {
 pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
     let state = &app.store;
     match pane {
+        Pane::Store(Part::Log) if state.is_wire() => vec![
+            plain(format!("Records of {}   ", queue_name(app))),
+            (SOURCE_WIRE.to_owned(), Role::Warn),
+        ],
         Pane::Store(Part::Log) => {
             let mut title = vec![plain("CommitLog  ")];
             if let Some((root, commit_log)) = root(app) {
@@ -258,6 +267,21 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 return title;
             };
             let page = &state.entries.page;
+            if state.is_wire() {
+                let ends = if state.entries.is_known {
+                    format!(
+                        "   min {}  max {}",
+                        digits(page.offsets.0),
+                        digits(page.offsets.1)
+                    )
+                } else {
+                    String::new()
+                };
+                return vec![
+                    plain(format!("ConsumeQueue  {}{ends}   ", queue_name(app))),
+                    (SOURCE_WIRE.to_owned(), Role::Warn),
+                ];
+            }
             let mut title = vec![plain(format!("ConsumeQueue  {topic} / {queue}"))];
             if state.entries.is_known {
                 title.push(plain(format!(
@@ -277,16 +301,23 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
             let topic = state.queue.as_ref().map_or("?", |(topic, _)| topic.as_str());
             let read = state.queues.value.as_ref().and_then(|queues| queues.read_queues);
             let read = read.map_or_else(|| "?".to_owned(), |read| read.to_string());
-            vec![plain(format!("Queues of {topic}  (consumers read {read})"))]
+            let mut title = vec![plain(format!("Queues of {topic}  (consumers read {read})"))];
+            let queues = state.queues.value.as_ref().filter(|_| state.is_wire());
+            if let Some(why) = queues.and_then(|queues| queues.problem.as_ref()) {
+                title.push((format!("  ✗ {why}"), Role::Crit));
+            }
+            title
         }
         Pane::Store(Part::Positions) => {
             let queue = state
                 .queue
                 .as_ref()
                 .map_or_else(String::new, |(_, queue)| format!(" in queue {queue}"));
-            let mut title = vec![plain(format!(
-                "Committed offsets{queue}  (config/consumerOffset.json)"
-            ))];
+            let from = match &state.wire {
+                Some(broker) => format!("as {broker} tells"),
+                None => "config/consumerOffset.json".to_owned(),
+            };
+            let mut title = vec![plain(format!("Committed offsets{queue}  ({from})"))];
             let more = state.queues.value.as_ref().map_or(0, |queues| queues.more_groups);
             if more > 0 {
                 title.push((format!("  {more} more groups not listed"), Role::Warn));
@@ -313,6 +344,10 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
 /// Why a table has no rows.
 pub fn empty(app: &App, pane: Pane) -> String {
     let state = &app.store;
+    let of_files = !(state.is_wire() && matches!(app.place.screen, Screen::Store | Screen::StoreQueues));
+    if !of_files {
+        return empty_over_the_wire(app, pane);
+    }
     let Some((root, _)) = root(app) else {
         return "no store: start with rmq tui --store DIR, or beside a broker of this machine".to_owned();
     };
@@ -362,6 +397,42 @@ pub fn empty(app: &App, pane: Pane) -> String {
     }
 }
 
+fn empty_over_the_wire(app: &App, pane: Pane) -> String {
+    let state = &app.store;
+    let (error, is_known) = match pane {
+        Pane::Store(Part::Log) => (&state.log.error, state.log.is_known),
+        Pane::Store(Part::Entries) => (&state.entries.error, state.entries.is_known),
+        _ => (&state.queues.error, state.queues.value.is_some()),
+    };
+    let topics = state.topics.error.as_ref().filter(|_| state.queue.is_none());
+    match (error.as_ref().or(topics).or(state.queues.error.as_ref()), pane) {
+        (Some(why), _) => format!("✗ {why}"),
+        (None, Pane::Store(Part::Log)) if !is_known => "no record: q chooses a queue".to_owned(),
+        (None, Pane::Store(Part::Positions)) if is_known => {
+            "no group has a position on this topic".to_owned()
+        }
+        (None, _) if is_known => "no entry".to_owned(),
+        (None, _) if state.queue.is_none() && state.topics.value.is_some() => {
+            "which queue? / takes a topic".to_owned()
+        }
+        (None, _) => "asking".to_owned(),
+    }
+}
+
+/// `orders / 0 on broker-a`
+fn queue_name(app: &App) -> String {
+    let state = &app.store;
+    let name = match &state.queue {
+        Some((topic, queue)) => format!("{topic} / {queue}"),
+        None => "?".to_owned(),
+    };
+    match state.wire.as_deref() {
+        Some("") => format!("{name} on ?"),
+        Some(broker) => format!("{name} on {broker}"),
+        None => name,
+    }
+}
+
 /// What follows the name of the screen in the path, and a word about where the numbers come from.
 pub fn path(app: &App) -> (String, Vec<Piece>) {
     let state = &app.store;
@@ -373,7 +444,8 @@ pub fn path(app: &App) -> (String, Vec<Piece>) {
                 views.push(label(binding.keys[0]));
                 views.push(plain(format!(" {}  ", binding.footer)));
             }
-            (format!("commitlog > {at}"), views)
+            let source = if state.is_wire() { "record" } else { "commitlog" };
+            (format!("{source} > {at}"), views)
         }
         Screen::StoreQueues => {
             let name = match &state.queue {
@@ -384,7 +456,15 @@ pub fn path(app: &App) -> (String, Vec<Piece>) {
         }
         Screen::StoreIndex => (
             index_file(app).map_or_else(|| "?".to_owned(), |file| file.name.clone()),
-            index::note(app),
+            if state.is_wire() {
+                vec![(format!("the index is {FILE_ONLY}"), Role::Warn)]
+            } else {
+                index::note(app)
+            },
+        ),
+        _ if state.is_wire() => (
+            String::new(),
+            vec![(format!("checkpoint and verification are {FILE_ONLY}"), Role::Warn)],
         ),
         _ => (String::new(), checks::note(app)),
     }
@@ -393,6 +473,9 @@ pub fn path(app: &App) -> (String, Vec<Piece>) {
 fn queue_check(app: &App) -> Piece {
     use super::question::What;
     let state = &app.store;
+    if state.is_wire() {
+        return plain("source: wire; R: the files of the broker ");
+    }
     let Some(name) = &state.queue else {
         return plain("");
     };
@@ -434,7 +517,8 @@ fn queue_check(app: &App) -> Piece {
                 role,
             )
         }
-        None => plain("source: files; v checks every entry of this queue "),
+        None if state.offline => plain("source: files; v checks every entry of this queue "),
+        None => plain("source: files (R: over the wire); v checks every entry of this queue "),
     }
 }
 

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use rmq::tui::store::answer::{Answer, Compared, Found, Kind, LogRow, Page};
+use rmq::inspect::{Depth, Options, state_file};
+use rmq::tui::store::answer::{Answer, Compared, Ended, Found, Kind, LogRow, Page, Verifying};
 use rmq::tui::store::ask::{Asker, Inspector};
 use rmq::tui::store::question::{At, Question, What};
 
 use crate::inspect::hashes;
 use crate::inspect_cli::Golden;
+use crate::inspect_verify::{SEGMENT, run_until, sparse_store};
 
 pub fn ask(inspector: &Inspector, root: &Path, what: What) -> Result<Answer, String> {
     let question = Question {
@@ -517,4 +519,101 @@ fn nothing_is_read_for_one_who_is_gone() {
             .expect_err("nobody waits");
         assert!(why.contains("nobody waits"), "{why}");
     }
+}
+
+fn verified(inspector: &Inspector, root: &Path, full: bool) -> Verifying {
+    let what = What::Verify {
+        full,
+        limit: None,
+        run: 1,
+    };
+    match ask(inspector, root, what) {
+        Ok(Answer::Verify(seen)) => *seen,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kept(inspector: &Inspector, root: &Path) -> Option<u64> {
+    match ask(inspector, root, What::Kept { run: 1 }) {
+        Ok(Answer::Kept(at)) => at,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_verification_goes_on_where_another_program_was_stopped() {
+    let store = sparse_store(true);
+    let dir = tempfile::tempdir().unwrap();
+    let inspector = Inspector::noting_in(Some(dir.path().to_owned()));
+    let whole = verified(&Inspector::default(), store.path(), true);
+    assert_eq!(whole.resumed_at, None);
+    assert_eq!(kept(&inspector, store.path()), None);
+    // As `rmq store verify` leaves it when it is stopped at the damage of the second segment.
+    let state = state_file(dir.path(), store.path()).expect("outside the store");
+    let options = Options {
+        threads: Some(1),
+        state: Some(&state),
+        ..Options::from(Depth::Full)
+    };
+    assert!(run_until(store.path(), options, 2).0.stopped);
+    assert_eq!(kept(&inspector, store.path()), Some(SEGMENT));
+    // A quick one has nothing to do with it.
+    assert_eq!(verified(&inspector, store.path(), false).resumed_at, None);
+    assert_eq!(kept(&inspector, store.path()), Some(SEGMENT));
+    let rest = verified(&inspector, store.path(), true);
+    assert_eq!(rest.resumed_at, Some(SEGMENT));
+    assert_eq!((&rest.findings, &rest.counts), (&whole.findings, &whole.counts));
+    let records = |seen: &Verifying| seen.report.as_ref().map(|report| (report.records, report.errors));
+    assert_eq!(records(&rest), records(&whole));
+    assert_eq!(rest.report.and_then(|report| report.resumed_at), Some(SEGMENT));
+    assert_eq!(kept(&inspector, store.path()), None, "it is through");
+    assert!(!state.exists());
+}
+
+#[test]
+fn a_verification_that_was_stopped_gives_its_state_file_back() {
+    let store = sparse_store(true);
+    let dir = tempfile::tempdir().unwrap();
+    let inspector = Inspector::noting_in(Some(dir.path().to_owned()));
+    let question = Question {
+        root: store.path().to_owned(),
+        commit_log: None,
+        what: What::Verify {
+            full: true,
+            limit: None,
+            run: 1,
+        },
+    };
+    let stop = AtomicBool::new(true);
+    let Ok(Answer::Verify(seen)) = inspector.answer(&question, &mut Asker::new(&mut |_| {}, &stop)) else {
+        panic!()
+    };
+    assert_eq!(seen.ended, Some(Ended::Stopped));
+    assert_eq!(
+        kept(&inspector, store.path()),
+        None,
+        "it was through with nothing"
+    );
+    let seen = verified(&inspector, store.path(), true);
+    assert_eq!((seen.ended, seen.findings.len()), (Some(Ended::Complete), 3));
+    // Where there is no place for a file, there is nothing to go on with.
+    let inside = Inspector::noting_in(Some(store.path().to_owned()));
+    assert_eq!(verified(&inside, store.path(), true).ended, Some(Ended::Complete));
+    assert_eq!(std::fs::read_dir(store.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn two_verifications_never_write_one_state_file() {
+    let store = sparse_store(false);
+    let dir = tempfile::tempdir().unwrap();
+    let inspector = Inspector::noting_in(Some(dir.path().to_owned()));
+    let root = store.path();
+    // One after the other, both are whole.
+    std::thread::scope(|scope| {
+        let runs = [(), ()].map(|()| scope.spawn(|| verified(&inspector, root, true)));
+        for run in runs {
+            let seen = run.join().expect("it ends");
+            assert_eq!((seen.ended, seen.resumed_at), (Some(Ended::Complete), None));
+        }
+    });
 }

@@ -5,3 +5,4 @@ mod console;
 mod program;
 mod screens;
 mod walking;
+mod wire;

@@ -442,6 +442,41 @@ fn a_verification_keeps_its_store_when_another_one_is_shown() {
 }
 
 #[test]
+fn a_stopped_verification_says_where_it_goes_on() {
+    use crate::inspect_verify::{SEGMENT, run_until, sparse_store};
+    use crate::tui::fixture::press;
+    use rmq::inspect::{Depth, Options, state_file};
+    let store = sparse_store(true);
+    let dir = tempfile::tempdir().unwrap();
+    let state = state_file(dir.path(), store.path()).unwrap();
+    let options = Options {
+        threads: Some(1),
+        state: Some(&state),
+        ..Options::from(Depth::Full)
+    };
+    assert!(run_until(store.path(), options, 2).0.stopped);
+    let mut console = Console::new("basic", Look::of((100, 30)));
+    console.app.store.root = Some(store.path().to_owned());
+    console.inspector = rmq::tui::store::ask::Inspector::noting_in(Some(dir.path().to_owned()));
+    console.press(&["K"]);
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("V goes on at 67,108,864"), "{shown}");
+    // It runs, and is stopped: what was kept is asked for anew.
+    press(&mut console.app, "V");
+    assert!(!text(&picture(&console.app)).contains("V goes on"));
+    console.press(&["x"]);
+    assert_eq!(console.app.store.kept, Some(SEGMENT));
+    console.press(&["V"]);
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("went on at 67,108,864"), "{shown}");
+    assert!(!shown.contains("V goes on"), "{shown}");
+    let (_, report) = rmq::tui::store::rows::report(&console.app).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["summary"]["resumed_at"].as_u64(), Some(SEGMENT));
+    assert_eq!(report["summary"]["complete"], true);
+}
+
+#[test]
 fn the_selected_record_stays_while_the_log_grows() {
     use rmq::tui::app::{Event, update};
     use rmq::tui::model::{Told, Update};
