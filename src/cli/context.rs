@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::exit::Failure;
 use super::reach::ContextTls;
 use crate::client::AddressRule;
+use crate::tui::keys::Keys;
 
 /// Where the system-wide file is.
 const SYSTEM_FILE: &str = "/etc/rmq/config.toml";
@@ -28,8 +29,18 @@ pub struct Config {
     pub defaults: Defaults,
     /// Contexts by name.
     pub contexts: BTreeMap<String, Context>,
+    /// Keys of the dashboard by action.
+    keys: BTreeMap<String, OneOrMany>,
     #[serde(flatten)]
     unknown: BTreeMap<String, toml::Value>,
+}
+
+/// A text, or a list of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "a key such as \"q\", or a list of keys")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
 }
 
 /// `[defaults]`
@@ -95,6 +106,18 @@ impl Config {
         })
     }
 
+    /// The keys of the dashboard, with those of `[keys]` in the place of the built-in ones.
+    pub fn keys(&self, path: &Path) -> Result<Keys, Failure> {
+        let own = self.keys.iter().map(|(action, keys)| {
+            let keys = match keys {
+                OneOrMany::One(key) => vec![key.clone()],
+                OneOrMany::Many(keys) => keys.clone(),
+            };
+            (action.clone(), keys)
+        });
+        Keys::with(&own.collect()).map_err(|e| Failure::usage(format!("{}: keys.{e}", path.display())))
+    }
+
     /// Keys this version does not act on, with their place.
     pub fn unknown_keys(&self, context: Option<&str>) -> Vec<String> {
         let mut keys: Vec<String> = self.unknown.keys().cloned().collect();
@@ -120,7 +143,8 @@ pub fn path(named: Option<&Path>) -> PathBuf {
     }
 }
 
-fn own_path() -> PathBuf {
+/// The user's own file.
+pub fn own_path() -> PathBuf {
     etcetera::choose_base_strategy().map_or_else(
         |_| PathBuf::from("rmq.toml"),
         |dirs| dirs.config_dir().join("rmq").join("config.toml"),
@@ -224,6 +248,27 @@ mod tests {
         assert_eq!(prod.address_rules().unwrap().len(), 1);
         assert_eq!(config.unknown_keys(Some("prod")), ["contexts.prod.colour"]);
         assert_eq!(config.unknown_keys(Some("dev")), ["contexts.dev.colour"]);
+    }
+
+    #[test]
+    fn keys_are_one_or_several_and_a_wrong_one_names_the_file() {
+        let path = Path::new("c.toml");
+        let keys = |text: &str| Config::parse(text, path).and_then(|config| config.keys(path));
+        keys("[keys]\nquit = \"Q\"\nrefresh = [\"f5\", \"R\"]\n").unwrap_err(); // R resends letters.
+        keys("[keys]\nquit = \"Q\"\nrefresh = [\"f5\", \"r\"]\n").unwrap();
+        assert_eq!(keys("").unwrap(), Keys::default());
+        let said = |text| keys(text).unwrap_err().what;
+        assert_eq!(
+            said("[keys]\nrefresh = \"z\"\n"),
+            "c.toml: keys.refresh: the key z means zoom on the overview screen already"
+        );
+        assert!(
+            keys("[keys]\nquit = 7\n")
+                .unwrap_err()
+                .why
+                .unwrap()
+                .contains("line 2")
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `rmq tui`: the live dashboard over the same client as every command.
 
 use std::io::IsTerminal as _;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use super::context;
 use super::desk::DeskOperator;
 use super::exit::Failure;
 use super::session::{Global, Session};
-use super::time;
-use crate::client::Client;
+use super::{themes, time};
+use crate::client::{Client, Pace, Unreadable};
 use crate::tui;
 use crate::tui::Left;
 use crate::tui::app::{INTERVALS, Screen};
-use crate::tui::view::theme::Palette;
+use crate::tui::bad_reply::BadReplies;
 
 /// `rmq tui`
 #[derive(Debug, Clone, Args)]
@@ -30,9 +31,16 @@ pub struct TuiArgs {
     /// Allow no change, whatever the context says
     #[arg(long)]
     read_only: bool,
-    /// Colours: default, light, safe (for eyes that do not tell red from green), mono
-    #[arg(long, default_value = "default", value_name = "NAME", value_parser = palette)]
-    theme: Palette,
+    /// Colours: default, light, safe (for eyes that do not tell red from green), mono, or themes/NAME.toml beside the
+    /// configuration file
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    theme: String,
+    /// Calls a second that each server gets at most, from all screens together
+    #[arg(long, default_value_t = BUDGET, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    budget: u32,
+    /// Keep the history in this directory, in one bounded file a context, and begin with what is there
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Draw with ASCII signs only
     #[arg(long)]
     ascii: bool,
@@ -72,12 +80,8 @@ fn screen(text: &str) -> Result<Screen, String> {
     })
 }
 
-fn palette(text: &str) -> Result<Palette, String> {
-    Palette::from_name(text).ok_or_else(|| {
-        let names = Palette::ALL.map(Palette::name);
-        format!("the themes are {}", names.join(", "))
-    })
-}
+/// Calls a second that one server gets from one console, unless `--budget` says otherwise.
+const BUDGET: u32 = 20;
 
 /// Limit of one dial: a console that waits longer shows nothing new meanwhile.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -144,7 +148,22 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
     let offline = args.store.is_some()
         && !named(&global.namesrv, "RMQ_NAMESRV")
         && !named(&global.context, "RMQ_CONTEXT");
+    if let Some(dir) = &args.record {
+        if offline {
+            return Err(Failure::usage(
+                "--record: without a network there is nothing to record",
+            ));
+        }
+        // A directory that cannot be written to is told of before the terminal is taken.
+        std::fs::create_dir_all(dir)
+            .map_err(|e| Failure::usage(format!("--record: cannot make {}: {e}", dir.display())))?;
+    }
+    let bad_replies = Arc::new(BadReplies::new(context::state_dir()));
+    let hears = Arc::clone(&bad_replies);
+    let pace = Arc::new(Pace::new(NonZeroU32::new(args.budget).unwrap_or(NonZeroU32::MIN)));
     let session = Session::adjusted(global, |options| {
+        options.pace = Some(Arc::clone(&pace));
+        options.unreadable = Some(Box::new(move |reply: &Unreadable<'_>| hears.hear(reply)));
         if offline {
             options.name_servers.clear();
         }
@@ -155,12 +174,17 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         // Lines about requests would land on the screen.
         options.observer = None;
     })?;
+    let own_themes = themes::load(global.config.as_deref());
+    let palette = themes::named(&args.theme, &own_themes, global.config.as_deref())?;
+    let keys = context::load(global.config.as_deref())?.keys(&context::path(global.config.as_deref()))?;
     let read_only = args.read_only || session.read_only || global.dry_run;
     let options = tui::Options {
         interval: args.interval,
         read_only,
         no_color: global.no_color,
-        palette: args.theme,
+        palette,
+        themes: own_themes,
+        keys,
         contexts: session.contexts.clone(),
         serving: false,
         ascii: args.ascii,
@@ -173,9 +197,11 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         store: args.store.clone().map(|dir| (dir, args.commitlog_dir.clone())),
         offline,
         operator: (!offline).then(|| {
-            Arc::new(DeskOperator::new(global, &session, read_only)) as Arc<dyn tui::deed::Operator>
+            Arc::new(DeskOperator::new(global, &session, read_only, pace)) as Arc<dyn tui::deed::Operator>
         }),
-        state_dir: super::context::state_dir(),
+        state_dir: context::state_dir(),
+        bad_replies: Some(bad_replies),
+        record: args.record.clone(),
     };
     Ok((session.client, options))
 }

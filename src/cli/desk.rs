@@ -10,6 +10,7 @@ use super::exit::{self, Failure};
 use super::output::{Format, Listing, Printer};
 use super::session::{Global, Session};
 use super::{Cli, command, dispatch};
+use crate::client::Pace;
 use crate::tui::deed::{
     Deed, DeedTold, Level, Operator, Rehearsal, Report, Sheet, SheetCell, StepLine, Stop,
 };
@@ -19,6 +20,8 @@ use crate::tui::deed::{
 pub struct Desk {
     /// The words of the command line, for the journal.
     words: Vec<String>,
+    /// The budget of calls that the dashboard's commands share with its screens.
+    pace: Option<Arc<Pace>>,
     /// What the operator agreed to. A plan that differs by now is refused.
     agreed: Option<Rehearsal>,
     /// Where lines of progress go while it runs.
@@ -129,6 +132,11 @@ impl Desk {
         self.stop.asked().await;
     }
 
+    /// The budget of calls of the command's client.
+    pub fn pace(&self) -> Option<Arc<Pace>> {
+        self.pace.clone()
+    }
+
     /// The command line.
     pub fn words(&self) -> &[String] {
         &self.words
@@ -191,12 +199,13 @@ fn row_lines(sheet: &Sheet) -> Vec<String> {
 pub struct DeskOperator {
     global: Global,
     protected: bool,
+    pace: Arc<Pace>,
 }
 
 impl DeskOperator {
     /// An operator for the servers of `session`, whatever becomes of the configuration meanwhile; with `read_only` it only
-    /// looks.
-    pub fn new(global: &Global, session: &Session, read_only: bool) -> Self {
+    /// looks. Its commands ask within `pace`.
+    pub fn new(global: &Global, session: &Session, read_only: bool, pace: Arc<Pace>) -> Self {
         let mut global = global.clone();
         global.namesrv = Some(session.name_servers.join(";"));
         global.context.clone_from(&session.context);
@@ -211,6 +220,7 @@ impl DeskOperator {
         Self {
             global,
             protected: session.protected,
+            pace,
         }
     }
 
@@ -219,6 +229,7 @@ impl DeskOperator {
         desk.words = std::iter::once("rmq".to_owned())
             .chain(words.iter().cloned())
             .collect();
+        desk.pace = Some(Arc::clone(&self.pace));
         let desk = Arc::new(desk);
         let done = self.parse(&desk).and_then(|mut cli| {
             cli.global = Global {

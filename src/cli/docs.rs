@@ -81,6 +81,10 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
         "output form: table, wide, json, jsonl, csv, name, prometheus",
     ),
     ("defaults.timeout", "limit of one request, such as 5s"),
+    (
+        "keys.ACTION",
+        "key, or list of keys, of an action of the dashboard; see below",
+    ),
     ("contexts.NAME.namesrv", "list of name server addresses"),
     ("contexts.NAME.cluster", "default for --cluster"),
     (
@@ -115,6 +119,33 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
     ("contexts.NAME.output", "output form in this context"),
     ("contexts.NAME.timeout", "limit of one request in this context"),
 ];
+
+/// Actions of the dashboard with what they do and the keys that they have without a configuration, in the order of the
+/// key table.
+fn actions() -> Vec<(&'static str, String)> {
+    let mut actions: Vec<(&'static str, Vec<&'static str>, &'static str)> = Vec::new();
+    for binding in crate::tui::keys::TABLE {
+        let name = binding.command.action();
+        let at = actions.iter().position(|(known, ..)| *known == name);
+        let at = at.unwrap_or_else(|| {
+            actions.push((name, Vec::new(), binding.help));
+            actions.len() - 1
+        });
+        for key in binding.keys {
+            if !actions[at].1.contains(key) {
+                actions[at].1.push(key);
+            }
+        }
+    }
+    let text = |keys: &[&str], help: &str| match keys {
+        [] => format!("{help} (no key)"),
+        keys => format!("{help} ({})", keys.join(" ")),
+    };
+    let lines = actions.into_iter();
+    lines
+        .map(|(name, keys, help)| (name, text(&keys, help)))
+        .collect()
+}
 
 /// Environment variables with their meaning.
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -151,6 +182,32 @@ fn config_page() -> String {
         roff.control("TP", []);
         roff.text([bold(*key)]);
         roff.text([roman(*text)]);
+    }
+    roff.control("SH", ["KEYS OF THE DASHBOARD"]);
+    roff.text([roman(
+        "[keys] gives an action of rmq tui other keys, by its name: quit = \"Q\" or refresh = [\"f5\", \"r\"]; an empty list \
+         takes its keys away. A key is one character, enter, tab, space, backspace, delete, an arrow (up, down, left, right), \
+         home, end, pgup, pgdn or f1 to f12, with ctrl-, alt- or shift- in front where wanted; a letter with shift is its \
+         capital. esc, ctrl-c, ctrl-z and 1 to 9 keep their meaning. Dialogs that take text have fixed keys, shown in their \
+         last line. An action that does not exist, a text that is no key and two actions of one screen on one key are errors. \
+         Each action with what it does and its keys:",
+    )]);
+    for (action, text) in actions() {
+        roff.control("TP", []);
+        roff.text([bold(action)]);
+        roff.text([roman(text)]);
+    }
+    roff.control("SH", ["THEMES OF THE DASHBOARD"]);
+    roff.text([roman(
+        "themes/NAME.toml beside the configuration file is the theme NAME of rmq tui. Each slot takes a colour: one of the \
+         terminal's sixteen by name (black, red, green, yellow, blue, magenta, cyan, white, each also with bright- in front), \
+         one of 256 by number, \"#rrggbb\", or \"default\". base names the built-in theme that has the others (default, light, \
+         safe). NO_COLOR and --no-color win. The slots:",
+    )]);
+    for (slot, text) in crate::tui::view::own_theme::SLOTS {
+        roff.control("TP", []);
+        roff.text([bold(slot)]);
+        roff.text([roman(text)]);
     }
     roff.control("SH", ["ENVIRONMENT"]);
     for (key, text) in ENVIRONMENT {

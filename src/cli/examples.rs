@@ -684,6 +684,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq tui",
             "rmq tui --context prod-eu --read-only --screen heartbeats",
             "rmq tui --store /data/rocketmq/store",
+            "rmq tui --record /var/lib/rmq/history --budget 10 --theme night",
         ],
     ),
     (

@@ -62,6 +62,7 @@ mod static_topic;
 mod static_topic_change;
 mod store;
 mod tail;
+mod themes;
 mod topic;
 mod topic_change;
 mod topic_order;

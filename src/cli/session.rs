@@ -243,6 +243,7 @@ impl Session {
             read_only: read_only || global.dry_run,
             retries: global.retries,
             credentials,
+            pace: global.desk.as_ref().and_then(|desk| desk.pace()),
             observer: match global.verbose {
                 0 => None,
                 1 => Some(Box::new(|call: &Observed<'_>| super::trace(call, false)) as _),

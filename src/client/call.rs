@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::error::{Error, Server, reason};
+use super::pace::Rank;
 use crate::fields::Fields;
 use crate::protocol::frame::Frame;
 use crate::protocol::{Body as _, Request, codes};
@@ -49,6 +50,11 @@ impl Deadline {
         Self(self.0.min(Self::after(span).0))
     }
 
+    /// The moment itself.
+    pub(super) const fn instant(self) -> Instant {
+        self.0
+    }
+
     /// What is left of it.
     pub fn left(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
@@ -71,6 +77,22 @@ pub struct Observed<'a> {
     /// The answer, or what went wrong.
     pub outcome: Result<&'a Frame, &'a CallError>,
 }
+
+/// A reply whose header or body is not what the request promises.
+#[derive(Debug)]
+pub struct Unreadable<'a> {
+    /// Whom we asked.
+    pub server: &'a Server,
+    /// Java's name of the request.
+    pub request: &'static str,
+    /// What is wrong with it.
+    pub why: &'a crate::protocol::Error,
+    /// Its body, as it came.
+    pub bytes: &'a [u8],
+}
+
+/// Is told of every reply that could not be read.
+pub type UnreadableListener = Box<dyn Fn(&Unreadable<'_>) + Send + Sync>;
 
 /// Is told of every request.
 pub type Observer = Box<dyn Fn(&Observed<'_>) + Send + Sync>;
@@ -98,15 +120,21 @@ impl Client {
         if answer.code != codes::SUCCESS {
             return Err(failed(remote(server, answer)));
         }
-        let malformed = |source| CallError::Protocol {
-            addr: server.addr.clone(),
-            source,
+        let bytes = answer.body.clone();
+        let malformed = |source| {
+            if let Some(listener) = &self.options.unreadable {
+                listener(&Unreadable {
+                    server,
+                    request: R::NAME,
+                    why: &source,
+                    bytes: &bytes,
+                });
+            }
+            let addr = server.addr.clone();
+            failed(CallError::Protocol { addr, source })
         };
-        let header = answer
-            .fields
-            .to_value()
-            .map_err(|e| failed(malformed(e.into())))?;
-        let body = R::ReplyBody::decode(answer.body).map_err(|e| failed(malformed(e)))?;
+        let header = answer.fields.to_value().map_err(|e| malformed(e.into()))?;
+        let body = R::ReplyBody::decode(answer.body).map_err(malformed)?;
         Ok((header, body))
     }
 
@@ -145,10 +173,21 @@ impl Client {
             None => u32::from(READS.contains(&R::CODE)),
         };
         loop {
+            let (turn, left) = match &self.options.pace {
+                None => (None, deadline.left()),
+                Some(pace) => match pace.turn(&dial, Rank::here(), deadline).await {
+                    Some((turn, left)) => (Some(turn), left),
+                    None => {
+                        let addr = server.addr.clone();
+                        return Err(failed(CallError::Busy { addr }));
+                    }
+                },
+            };
             let start = Instant::now();
             let mut frame = Frame::request(R::CODE, fields.clone());
             frame.body = body.clone();
-            let outcome = self.pool.exchange(&dial, frame, deadline.left()).await;
+            let outcome = self.pool.exchange(&dial, frame, left).await;
+            drop(turn);
             if let Some(observer) = &self.options.observer {
                 observer(&Observed {
                     code: R::CODE,

@@ -24,6 +24,7 @@ pub mod look;
 pub mod merge;
 pub mod message;
 pub mod ordered;
+pub mod pace;
 pub mod positions;
 pub mod produce;
 pub mod record;
@@ -50,9 +51,10 @@ use std::time::Duration;
 
 pub use address_map::{AddressMap, AddressRule};
 pub use admin::cluster::{BrokerAt, BrokerSelector, Scope, Which};
-pub use call::{Deadline, Observed, Observer};
+pub use call::{Deadline, Observed, Observer, Unreadable, UnreadableListener};
 pub use error::{Error, Server, similar};
 pub use message::Message;
+pub use pace::{Pace, Rank};
 pub use runtime_info::RuntimeInfo;
 pub use snapshot::{Seen, Snapshot};
 pub use sweep::Parts;
@@ -83,8 +85,12 @@ pub struct Options {
     pub retries: Option<u32>,
     /// Who signs the requests.
     pub credentials: Option<sign::Credentials>,
+    /// How often each server may be asked. Clients that share it share the budget.
+    pub pace: Option<Arc<Pace>>,
     /// Told of every request.
     pub observer: Option<Observer>,
+    /// Told of every reply that could not be read.
+    pub unreadable: Option<UnreadableListener>,
 }
 
 impl Default for Options {
@@ -99,7 +105,9 @@ impl Default for Options {
             read_only: false,
             retries: None,
             credentials: None,
+            pace: None,
             observer: None,
+            unreadable: None,
         }
     }
 }
@@ -154,6 +162,14 @@ impl Client {
     /// True when nothing that changes state is sent.
     pub fn is_read_only(&self) -> bool {
         self.options.read_only
+    }
+
+    /// Calls of a low rank that may leave for a server now; no end of them without a budget.
+    pub fn room(&self, announced: &str) -> usize {
+        let pace = self.options.pace.as_ref();
+        pace.map_or(usize::MAX, |pace| {
+            pace.room(&self.options.address_map.dial(announced))
+        })
     }
 
     /// The address that is dialled for an announced one, when the map changes it.

@@ -10,12 +10,13 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
 use super::input::Input;
+use super::keys::{Command, Keys};
 use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::store;
 use super::table::{Filter, Sort, Table};
 pub use super::update::update;
-use super::view::theme::Palette;
+use super::view::theme::{Colours, Palette};
 use super::view::{layout, rows};
 use super::want::{Found, Want, Wanted};
 use super::work::Work;
@@ -75,6 +76,15 @@ pub struct Frozen {
     pub model: Box<Model>,
 }
 
+/// A theme of the operator's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnTheme {
+    /// Its name.
+    pub name: String,
+    /// Its colours, or the file and what is wrong with it.
+    pub colours: Result<Colours, String>,
+}
+
 /// What never changes during a session, and the interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -90,12 +100,16 @@ pub struct Settings {
     pub may_colour: bool,
     /// Which ones.
     pub palette: Palette,
+    /// The operator's own ones to choose from.
+    pub themes: Vec<OwnTheme>,
     /// Contexts that can be gone to.
     pub contexts: Vec<String>,
     /// The servers on the screen run in this process and end with it.
     pub serving: bool,
     /// Only ASCII signs may be used.
     pub ascii: bool,
+    /// Every key.
+    pub keys: Keys,
     /// Time zone of the clock.
     pub zone: jiff::tz::TimeZone,
 }
@@ -256,6 +270,8 @@ pub enum Event {
     Tick,
     /// News of a change.
     Deed(u64, DeedTold),
+    /// How something done beside the display ended.
+    Notice(String),
 }
 
 /// What the console wants done.
@@ -463,6 +479,17 @@ impl App {
     pub fn work_on(&self, subject: &Subject) -> Option<&Work> {
         let of = |w: &&Work| w.deed.about.as_ref() == Some(subject);
         self.works.iter().rev().filter(of).find(|w| w.is_running())
+    }
+
+    /// The command of a key here.
+    pub(super) fn command(&self, key: KeyEvent) -> Option<Command> {
+        let settings = &self.settings;
+        settings.keys.command(key, self.place.screen, settings.read_only)
+    }
+
+    /// The key that stands for a command here, for a hint.
+    pub fn key(&self, command: Command) -> String {
+        self.settings.keys.hint(command, self.place.screen)
     }
 
     /// Rows of a pane that are marked.

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::deed::Operator;
 use super::model::{Told, Update};
+use super::poll::{REFUSED, is_refusal, short};
 use super::store::ask::{Asker as StoreAsker, Inspector};
 use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
@@ -26,8 +27,8 @@ use crate::protocol::model::version_name;
 
 /// Questions that are being asked at once.
 const AT_ONCE: usize = 4;
-/// Limit of one question.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Limit of one question: hundreds of calls take their time within the budget of a broker.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// What an answer may depend on beside the servers.
 #[derive(Debug, Clone)]
@@ -175,6 +176,11 @@ impl Question {
                     .await
                     .unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs())))
             };
+            // What was refused is not asked again and again.
+            let rest = match &answer {
+                Err(why) if is_refusal(why) => REFUSED,
+                _ => Duration::ZERO,
+            };
             let update = Update {
                 at_ms: after(&told),
                 retry_at_ms: None,
@@ -184,7 +190,7 @@ impl Question {
                 return;
             }
             match every {
-                Some(pause) => tokio::time::sleep_until(started + pause).await,
+                Some(pause) => tokio::time::sleep_until(started + pause.max(rest)).await,
                 None => return,
             }
         }
@@ -300,7 +306,7 @@ fn after(told: &AtomicI64) -> i64 {
 }
 
 fn failed(into: &mut BTreeMap<String, String>, broker: &BrokerAt, e: &Error) {
-    into.entry(broker.id.name.clone()).or_insert_with(|| e.reason());
+    into.entry(broker.id.name.clone()).or_insert_with(|| short(e));
 }
 
 async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> Result<TopicDetail, String> {
@@ -341,7 +347,7 @@ async fn topic(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Topi
         let who = e
             .server()
             .map_or_else(|| "a broker".to_owned(), ToString::to_string);
-        detail.failed.entry(who).or_insert_with(|| e.reason());
+        detail.failed.entry(who).or_insert_with(|| short(e));
     }
     if answered == 0 {
         return Err(nobody(detail.failed.into_values().next()));
@@ -374,7 +380,7 @@ async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
             Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => any = true,
             Err(e) => {
                 brief.partial = true;
-                why = Some(e.reason());
+                why = Some(short(&e));
             }
         }
     }
@@ -408,7 +414,7 @@ async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
 /// When nobody answered there is no answer.
 fn all_failed(failed: &[(Server, Error)], masters: &[BrokerAt]) -> Result<(), String> {
     match failed.first() {
-        Some((_, e)) if failed.len() >= masters.len() => Err(e.reason()),
+        Some((_, e)) if failed.len() >= masters.len() => Err(short(e)),
         None if masters.is_empty() => Err(nobody(None)),
         _ => Ok(()),
     }
@@ -472,7 +478,7 @@ async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Grou
         detail
             .failed
             .entry(server.to_string())
-            .or_insert_with(|| e.reason());
+            .or_insert_with(|| short(&e));
     }
     Ok(detail)
 }
@@ -481,14 +487,14 @@ async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Ve
     let connected = client.clients_of_group(masters, name).await;
     // With a list missing, a queue without an owner would mean nothing.
     if let Some(e) = connected.errors().next() {
-        return Err(e.reason());
+        return Err(short(e));
     }
     let answers = client
         .running_infos(&connected, name, false, client.deadline())
         .await;
     let told = answers.into_iter().map(|(id, info)| ClientDetail {
         id,
-        told: info.map(|info| of_client(&info)).map_err(|e| e.reason()),
+        told: info.map(|info| of_client(&info)).map_err(|e| short(&e)),
     });
     Ok(told.collect())
 }

@@ -1,4 +1,4 @@
-//! When to leave a silent server alone, and how many calls a talkative one gets.
+//! When to leave a silent server alone.
 
 use std::time::Duration;
 
@@ -6,9 +6,6 @@ use tokio::time::Instant;
 
 /// Longest rest after failures.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Calls a second that one server gets from one console.
-pub const CALLS_PER_SECOND: f64 = 20.0;
-
 /// Opens on a failure: the server is left alone for 1, 2, 4 … 30 s, then probed by a single call.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Breaker {
@@ -47,35 +44,6 @@ impl Breaker {
     }
 }
 
-/// A bucket of calls, refilled at [`CALLS_PER_SECOND`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Budget {
-    left: f64,
-    at: Instant,
-}
-
-impl Budget {
-    /// A full bucket.
-    pub const fn new(now: Instant) -> Self {
-        Self {
-            left: CALLS_PER_SECOND,
-            at: now,
-        }
-    }
-
-    /// Takes one call, if there is one.
-    pub fn take(&mut self, now: Instant) -> bool {
-        let refill = now.saturating_duration_since(self.at).as_secs_f64() * CALLS_PER_SECOND;
-        self.left = (self.left + refill).min(CALLS_PER_SECOND);
-        self.at = now;
-        let granted = self.left >= 1.0;
-        if granted {
-            self.left -= 1.0;
-        }
-        granted
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,17 +59,5 @@ mod tests {
         assert_eq!((b.rests_until(), b.is_open()), (None, true));
         b.succeed();
         assert_eq!(b.fail(now, 0.0), Duration::from_millis(800));
-    }
-
-    #[test]
-    fn a_budget_grants_twenty_calls_a_second() {
-        let start = Instant::now();
-        let mut budget = Budget::new(start);
-        let burst = (0..100).filter(|_| budget.take(start)).count();
-        assert_eq!(burst, 20);
-        let second = (0..100)
-            .filter(|i| budget.take(start + Duration::from_millis(i * 10)))
-            .count();
-        assert!((19..=20).contains(&second), "{second}");
     }
 }

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 /// Points a series keeps: ten minutes at two seconds.
 pub const POINTS: usize = 300;
 
+/// Points that lie further apart belong to different sessions.
+const GAP_MS: u64 = 5 * 60 * 1000;
+
 /// Values over time, oldest first, at most [`POINTS`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
@@ -22,6 +25,25 @@ impl Series {
             self.points.pop_front();
         }
         self.points.push_back((at_ms, value));
+    }
+
+    /// Puts points of earlier in front; those that are not older than the first one are dropped.
+    pub fn precede(&mut self, earlier: &[(u64, f64)]) {
+        let first = self.points.front().map_or(u64::MAX, |(at, _)| *at);
+        for &(at, value) in earlier.iter().rev() {
+            let next = self.points.front().map_or(u64::MAX, |(at, _)| *at);
+            if self.points.len() == POINTS {
+                return;
+            }
+            if value.is_finite() && at < first && at < next {
+                self.points.push_front((at, value));
+            }
+        }
+    }
+
+    /// Every point, oldest first.
+    pub fn points(&self) -> impl DoubleEndedIterator<Item = (u64, f64)> + '_ {
+        self.points.iter().copied()
     }
 
     /// Forgets everything.
@@ -82,16 +104,19 @@ impl Series {
         (n >= 5.0 && spread > 0.0).then(|| (n * sum_xy - sum_x * sum_y) / spread)
     }
 
-    /// Since when the value has not fallen and is above where it was; `None` when it is not rising.
+    /// Since when the value has not fallen and is above where it was; `None` when it is not rising. What was between two
+    /// points that lie far apart, when nobody looked, is not known.
     pub fn rising_since(&self) -> Option<u64> {
         let mut points = self.points.iter().rev();
-        let &(_, last) = points.next()?;
+        let &(newest, last) = points.next()?;
         let mut bound = last;
         let mut since = None;
+        let mut later = newest;
         for &(at, value) in points {
-            if value > bound {
+            if value > bound || later - at > GAP_MS {
                 break;
             }
+            later = at;
             if value < last {
                 since = Some(at);
             }
@@ -194,6 +219,28 @@ mod tests {
         assert_eq!(s.last(), Some(399.0));
         assert_eq!(s.tail(2).collect::<Vec<_>>(), [398.0, 399.0]);
         assert_eq!(s.peak(), Some(399.0));
+    }
+
+    #[test]
+    fn earlier_points_go_in_front() {
+        let mut s = Series::default();
+        s.push(400_000, 4.0);
+        s.precede(&[(1000, 1.0), (2000, 2.0), (400_000, 9.0), (500_000, 9.0)]);
+        assert_eq!(
+            s.points().collect::<Vec<_>>(),
+            [(1000, 1.0), (2000, 2.0), (400_000, 4.0)]
+        );
+        assert_eq!(s.span_ms(), 399_000);
+        // Nobody looked for six minutes: whether it rose all the time is not known.
+        assert_eq!(s.rising_since(), None);
+        s.push(401_000, 5.0);
+        assert_eq!(s.rising_since(), Some(400_000));
+        let many: Vec<(u64, f64)> = (0..400u32).map(|i| (u64::from(i), f64::from(i))).collect();
+        s.precede(&many);
+        assert_eq!((s.len(), s.last()), (POINTS, Some(5.0)));
+        let mut empty = Series::default();
+        empty.precede(&many);
+        assert_eq!((empty.len(), empty.last()), (POINTS, Some(399.0)));
     }
 
     #[test]

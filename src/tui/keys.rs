@@ -1,7 +1,12 @@
-//! One table of keys: command, default keys, screens. The key handling, the help page and the footer are all
-//! read from it, so that a key which does nothing cannot be shown.
+//! One table of keys: command, default keys, screens. With the operator's own keys in it ([`Keys`]) it is what the key
+//! handling, the help page, the footer and the hints are read from, so that a key which does nothing cannot be shown.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+mod bound;
+mod names;
+mod notation;
+
+pub use bound::{Conflict, KeyError, Keys, Line};
+pub use notation::{key_name, parse_key};
 
 use super::app::Screen;
 use super::messages::search::Mode;
@@ -241,11 +246,11 @@ pub struct Binding {
     pub footer: &'static str,
 }
 
-type Keys = &'static [&'static str];
+type Names = &'static [&'static str];
 type Text = &'static str;
 type Screens = &'static [Screen];
 
-const fn bind(screens: Where, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+const fn bind(screens: Where, command: Command, keys: Names, help: Text, footer: Text) -> Binding {
     Binding {
         command,
         keys,
@@ -255,15 +260,15 @@ const fn bind(screens: Where, command: Command, keys: Keys, help: Text, footer: 
     }
 }
 
-const fn all(command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+const fn all(command: Command, keys: Names, help: Text, footer: Text) -> Binding {
     bind(Where::Everywhere, command, keys, help, footer)
 }
 
-const fn on(screens: Screens, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+const fn on(screens: Screens, command: Command, keys: Names, help: Text, footer: Text) -> Binding {
     bind(Where::On(screens), command, keys, help, footer)
 }
 
-const fn not(screens: Screens, command: Command, keys: Keys, help: Text, footer: Text) -> Binding {
+const fn not(screens: Screens, command: Command, keys: Names, help: Text, footer: Text) -> Binding {
     bind(Where::Not(screens), command, keys, help, footer)
 }
 
@@ -870,6 +875,8 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     all(Command::Works, &["!"], "the newest change again", ""),
+    // In the palette only, unless the configuration gives it a key.
+    all(Command::Doctor, &[], "run the checks of rmq doctor", ""),
     all(Command::Down, &["j", "down"], "next row", ""),
     not(MESSAGES, Command::Up, &["k", "up"], "previous row", ""),
     on(MESSAGES, Command::Up, &["up"], "previous row", ""),
@@ -947,59 +954,6 @@ pub const TABLE: &[Binding] = &[
     on(QUEUES, Command::Quit, &["ctrl-c"], "quit", "quit"),
 ];
 
-/// The name of a key as the table writes it: `j`, `G`, `ctrl-d`, `shift-tab`, `pgdn`.
-pub fn key_name(key: KeyEvent) -> String {
-    let base = match key.code {
-        KeyCode::Char(' ') => "space".to_owned(),
-        KeyCode::Char(c) => c.to_string(),
-        KeyCode::Enter => "enter".to_owned(),
-        KeyCode::Esc => "esc".to_owned(),
-        KeyCode::Tab => "tab".to_owned(),
-        KeyCode::BackTab => return "shift-tab".to_owned(),
-        KeyCode::Backspace => "backspace".to_owned(),
-        KeyCode::Delete => "delete".to_owned(),
-        KeyCode::Up => "up".to_owned(),
-        KeyCode::Down => "down".to_owned(),
-        KeyCode::Left => "left".to_owned(),
-        KeyCode::Right => "right".to_owned(),
-        KeyCode::Home => "home".to_owned(),
-        KeyCode::End => "end".to_owned(),
-        KeyCode::PageUp => "pgup".to_owned(),
-        KeyCode::PageDown => "pgdn".to_owned(),
-        KeyCode::F(n) => format!("f{n}"),
-        _ => return String::new(),
-    };
-    if key.modifiers.contains(KeyModifiers::CONTROL) {
-        return format!("ctrl-{}", base.to_lowercase());
-    }
-    if key.modifiers.contains(KeyModifiers::ALT) {
-        return format!("alt-{base}");
-    }
-    // A shifted letter arrives as its capital; the modifier matters for the other keys only.
-    if key.modifiers.contains(KeyModifiers::SHIFT) && !matches!(key.code, KeyCode::Char(_)) {
-        return format!("shift-{base}");
-    }
-    base
-}
-
-/// The command of a key on a screen.
-pub fn command(key: KeyEvent, screen: Screen, read_only: bool) -> Option<Command> {
-    let name = key_name(key);
-    if name.is_empty() {
-        return None;
-    }
-    on_screen(screen, read_only)
-        .find(|b| b.keys.contains(&name.as_str()))
-        .map(|b| b.command)
-}
-
-/// The entries valid on a screen, in table order.
-pub fn on_screen(screen: Screen, read_only: bool) -> impl Iterator<Item = &'static Binding> {
-    TABLE
-        .iter()
-        .filter(move |b| b.screens.includes(screen) && !(read_only && b.command.is_change()))
-}
-
 /// What the palette offers by a name of its own beside screens.
 pub fn palette(read_only: bool) -> impl Iterator<Item = (&'static str, Command)> {
     const NAMED: [(&str, Command); 12] = [
@@ -1023,52 +977,29 @@ pub fn palette(read_only: bool) -> impl Iterator<Item = (&'static str, Command)>
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
+    fn own(pairs: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let words = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let pairs = pairs
+            .iter()
+            .map(|(action, keys)| ((*action).to_owned(), words(keys)));
+        pairs.collect()
+    }
+
     #[test]
     fn no_screen_has_two_commands_on_one_key() {
-        for screen in Screen::ALL {
-            let mut seen = HashMap::new();
-            for binding in on_screen(screen, false) {
-                for key in binding.keys {
-                    let before = seen.insert(*key, binding.command);
-                    assert_eq!(before, None, "{key} on {screen:?}");
-                }
-            }
-        }
+        assert_eq!(Keys::default().conflicts(), []);
     }
 
     #[test]
     fn every_key_of_the_table_can_be_typed() {
-        let code = |name: &str| match name {
-            "enter" => KeyCode::Enter,
-            "esc" => KeyCode::Esc,
-            "tab" => KeyCode::Tab,
-            "up" => KeyCode::Up,
-            "down" => KeyCode::Down,
-            "left" => KeyCode::Left,
-            "right" => KeyCode::Right,
-            "home" => KeyCode::Home,
-            "end" => KeyCode::End,
-            "pgup" => KeyCode::PageUp,
-            "pgdn" => KeyCode::PageDown,
-            "space" => KeyCode::Char(' '),
-            c if c.chars().count() == 1 => KeyCode::Char(c.chars().next().unwrap()),
-            other => panic!("{other} is not a key"),
-        };
         for binding in TABLE {
             for key in binding.keys {
-                let event = if *key == "shift-tab" {
-                    KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT)
-                } else if let Some(c) = key.strip_prefix("ctrl-") {
-                    KeyEvent::new(code(c), KeyModifiers::CONTROL)
-                } else if let Some(c) = key.strip_prefix("shift-") {
-                    KeyEvent::new(code(c), KeyModifiers::SHIFT)
-                } else {
-                    KeyEvent::new(code(key), KeyModifiers::NONE)
-                };
+                let event = parse_key(key).unwrap();
+                assert_eq!(key_name(event), *key);
                 let screen = match binding.screens {
                     Where::Everywhere => Screen::Overview,
                     Where::On(screens) => screens[0],
@@ -1077,10 +1008,104 @@ mod tests {
                         .find(|s| !screens.contains(s))
                         .expect("some screen"),
                 };
-                assert_eq!(command(event, screen, false), Some(binding.command), "{key}");
-                let allowed = command(event, screen, true);
+                let keys = Keys::default();
+                assert_eq!(keys.command(event, screen, false), Some(binding.command), "{key}");
+                let allowed = keys.command(event, screen, true);
                 assert_eq!(allowed.is_some(), !binding.command.is_change(), "{key}");
             }
         }
+    }
+
+    #[test]
+    fn commands_have_names_of_their_own() {
+        let mut by_name = BTreeMap::new();
+        for binding in TABLE {
+            let name = binding.command.action();
+            let before = *by_name.entry(name).or_insert(binding.command);
+            assert_eq!(before, binding.command, "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_action_takes_another_key() {
+        let actions: BTreeSet<&str> = TABLE.iter().map(|b| b.command.action()).collect();
+        for action in actions {
+            let keys = Keys::with(&own(&[(action, &["f12", "f12"])])).unwrap();
+            let lines = Screen::ALL.map(|screen| {
+                let f12 = parse_key("f12").unwrap();
+                keys.command(f12, screen, false).map(Command::action)
+            });
+            assert!(lines.iter().flatten().all(|name| *name == action));
+            assert!(lines.iter().flatten().count() > 0, "{action}");
+        }
+    }
+
+    #[test]
+    fn own_keys_take_the_place_of_those_built_in() {
+        let keys = Keys::with(&own(&[
+            ("quit", &["Q"]),
+            ("screen-topics", &["f4"]),
+            ("delete", &[]),
+            ("doctor", &["ctrl-o"]),
+        ]))
+        .unwrap();
+        let on = |key: &str, screen| keys.command(parse_key(key).unwrap(), screen, false);
+        assert_eq!(on("Q", Screen::Overview), Some(Command::Quit));
+        assert_eq!(on("q", Screen::Overview), None);
+        assert_eq!(on("q", Screen::Topics), Some(Command::Queues));
+        assert_eq!(on("Q", Screen::Topics), Some(Command::Quit));
+        assert_eq!(on("x", Screen::Topics), None);
+        assert_eq!(on("ctrl-o", Screen::Group), Some(Command::Doctor));
+        assert_eq!(keys.hint(Command::Quit, Screen::Overview), "Q");
+        assert_eq!(keys.hint(Command::Delete, Screen::Topics), "(no key)");
+        // The ways out and the numbers of the tabs stay.
+        assert_eq!(on("ctrl-c", Screen::Overview), Some(Command::Quit));
+        assert_eq!(on("4", Screen::Overview), Some(Command::Go(Screen::Topics)));
+        assert_eq!(on("f4", Screen::Overview), Some(Command::Go(Screen::Topics)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_by_its_action() {
+        for (action, keys, said) in [
+            (
+                "quti",
+                &["Q"][..],
+                "quti: there is no such action; did you mean quit?",
+            ),
+            (
+                "quit",
+                &["qq"][..],
+                "quit: \"qq\" is not a key: a key is one character",
+            ),
+            ("help", &[][..], "help: needs a key"),
+            // Valid where q is queues.
+            (
+                "quit",
+                &["q"][..],
+                "quit: the key q means queues on the topics screen already",
+            ),
+            // The other comes later in the table.
+            (
+                "perm",
+                &["r"][..],
+                "perm: the key r means refresh on the topics screen already",
+            ),
+            (
+                "perm",
+                &["4"][..],
+                "perm: the key 4 means screen-topics on the topics screen already",
+            ),
+            (
+                "perm",
+                &["ctrl-c"][..],
+                "perm: the key ctrl-c means quit on the topics screen already",
+            ),
+        ] {
+            let error = Keys::with(&own(&[(action, keys)])).unwrap_err().to_string();
+            assert!(error.starts_with(said), "{error}");
+        }
+        // Two that change places do not collide.
+        Keys::with(&own(&[("zoom", &["r"]), ("refresh", &["z"])])).unwrap();
     }
 }

@@ -11,7 +11,9 @@
 mod acts;
 pub mod app;
 mod ask;
+pub mod bad_reply;
 pub mod breaker;
+pub mod clipboard;
 pub mod dead;
 pub mod deed;
 pub mod events;
@@ -26,6 +28,7 @@ mod mouse;
 pub mod palette;
 pub mod place;
 pub mod poll;
+pub mod record;
 pub mod store;
 pub mod table;
 mod terminal;
@@ -42,16 +45,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::client::Client;
 pub use app::Left;
 use app::{Action, App, Event, Settings};
 use ask::{Asker, Ground};
+use bad_reply::BadReplies;
+use clipboard::Way;
 use deed::{DeedTold, Operator, Stop};
 use model::Update;
 use poll::Poller;
+use record::Recorder;
 use terminal::Screen;
 use view::theme::Palette;
 
@@ -66,8 +73,12 @@ pub struct Options {
     pub no_color: bool,
     /// Which colours.
     pub palette: Palette,
+    /// The operator's own themes to choose from.
+    pub themes: Vec<app::OwnTheme>,
     /// Only ASCII signs of our own.
     pub ascii: bool,
+    /// Every key.
+    pub keys: keys::Keys,
     /// Contexts that can be gone to.
     pub contexts: Vec<String>,
     /// Times in UTC instead of local time.
@@ -86,6 +97,10 @@ pub struct Options {
     pub operator: Option<Arc<dyn Operator>>,
     /// The user's state directory, where `rmq dlq resend` remembers what it sent.
     pub state_dir: Option<PathBuf>,
+    /// Keeps the replies that the client could not read.
+    pub bad_replies: Option<Arc<BadReplies>>,
+    /// Directory where the series are kept for the next session.
+    pub record: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Options {
@@ -105,6 +120,8 @@ impl Default for Options {
             read_only: false,
             no_color: false,
             palette: Palette::Default,
+            themes: Vec::new(),
+            keys: keys::Keys::default(),
             contexts: Vec::new(),
             ascii: false,
             utc: false,
@@ -115,6 +132,8 @@ impl Default for Options {
             offline: false,
             operator: None,
             state_dir: None,
+            bad_replies: None,
+            record: None,
         }
     }
 }
@@ -139,9 +158,11 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         colour: may_colour && options.palette != Palette::Mono,
         may_colour,
         palette: options.palette,
+        themes: options.themes,
         contexts: options.contexts,
         serving: options.serving,
         ascii: options.ascii,
+        keys: options.keys,
         zone: if options.utc {
             jiff::tz::TimeZone::UTC
         } else {
@@ -157,23 +178,46 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
     let asked = draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
+    let state_dir = options.state_dir;
     let ground = Ground {
         zone: app.settings.zone.clone(),
-        state_dir: options.state_dir,
+        state_dir: state_dir.clone(),
     };
+    if let Some(replies) = &options.bad_replies {
+        replies.listen(poller.updates());
+    }
     let asker = Asker::new(client, options.operator.clone(), poller.updates(), ground);
     let (told, mut deeds) = mpsc::channel(DEEDS);
+    let (notice, notices) = mpsc::channel(NOTICES);
+    let recorder = options.record.map(|dir| {
+        let path = record::file_of(&dir, &app.settings.context);
+        start_recording(path, poller.updates(), notice.clone())
+    });
     let mut hands = Hands {
         poller,
         asker,
         operator: options.operator.filter(|_| !app.settings.read_only),
         told,
+        notice,
+        state_dir,
+        errands: Vec::new(),
         stops: HashMap::new(),
     };
     for action in asked {
         hands.carry_out(action);
     }
-    let outcome = events(&mut screen, &mut app, hands, news, &mut deeds).await;
+    let outcome = events(
+        &mut screen,
+        &mut app,
+        &mut hands,
+        news,
+        &mut deeds,
+        notices,
+        recorder,
+    )
+    .await;
+    hands.finish().await;
+    drop(hands);
     settle(&mut app, &mut deeds).await;
     if screen.has_panicked() {
         anyhow::bail!("a part of the program failed; its report is above");
@@ -212,16 +256,20 @@ fn draw(screen: &mut Screen, app: &mut App) -> anyhow::Result<Vec<Action>> {
 async fn events(
     screen: &mut Screen,
     app: &mut App,
-    mut hands: Hands,
+    hands: &mut Hands,
     mut news: mpsc::Receiver<Update>,
     deeds: &mut mpsc::Receiver<(u64, DeedTold)>,
+    mut notices: mpsc::Receiver<String>,
+    mut starting: Option<oneshot::Receiver<Recorder>>,
 ) -> anyhow::Result<Left> {
+    let mut recorder: Option<Recorder> = None;
     let mut input = EventStream::new();
     let mut clock = tokio::time::interval(Duration::from_secs(1));
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut signals = Signals::new()?;
+    let clipboard = clipboard::Terminal::here();
     loop {
         let mut at_once = false;
         let event = tokio::select! {
@@ -254,7 +302,16 @@ async fn events(
                 None => return Ok(Left::Done),
             },
             told = deeds.recv() => told.map(|(id, told)| Event::Deed(id, told)),
-            _ = clock.tick() => Some(Event::Tick),
+            notice = notices.recv() => notice.map(Event::Notice),
+            _ = clock.tick() => {
+                if let Some(Ok(started)) = starting.as_mut().map(oneshot::Receiver::try_recv) {
+                    (recorder, starting) = (Some(started), None);
+                }
+                if let Some(recorder) = &mut recorder {
+                    recorder.record(&app.model);
+                }
+                Some(Event::Tick)
+            }
             _ = frames.tick(), if app.dirty => {
                 at_once = true;
                 None
@@ -270,14 +327,21 @@ async fn events(
                     Action::Go(left) => return Ok(left),
                     Action::Mouse(ours) => screen.mouse(ours).context("cannot write to the terminal")?,
                     Action::Save(name, text) => {
-                        let notice = match save(&name, &text, store::verified(app)) {
+                        let store = store::verified(app);
+                        hands.errand(move || match save(&name, &text, store) {
                             Ok(path) => format!("wrote {path}"),
                             Err(e) => format!("cannot write {name}: {e}"),
-                        };
-                        app.say(notice);
-                        app.dirty = true;
+                        });
                     }
-                    Action::Copy(text) => screen.copy(&text).context("cannot write to the terminal")?,
+                    Action::Copy(text) => {
+                        let way = clipboard.way(text.len());
+                        if !matches!(way, Way::File(_)) {
+                            screen.copy(&text).context("cannot write to the terminal")?;
+                        }
+                        if let Way::File(why) | Way::Both(why) = way {
+                            hands.copy_to_file(text, why);
+                        }
+                    }
                     Action::Suspend => {
                         screen.suspend().context("cannot take the terminal back")?;
                         if app.mouse {
@@ -297,6 +361,36 @@ async fn events(
     }
 }
 
+/// Reads what earlier sessions recorded, tells it to the model, and begins to write.
+fn start_recording(
+    path: PathBuf,
+    updates: mpsc::Sender<Update>,
+    notice: mpsc::Sender<String>,
+) -> oneshot::Receiver<Recorder> {
+    let (ready, started) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        let recorded = record::load(&path, now_ms()).unwrap_or_else(|e| {
+            let _ = notice.try_send(format!("earlier history is not shown: {}: {e}", path.display()));
+            record::Recorded::default()
+        });
+        let failed = notice.clone();
+        let tell = move |text| {
+            // Nobody listens any more when the console is left.
+            let _ = notice.try_send(text);
+        };
+        match Recorder::start(path, &recorded, tell) {
+            Ok(recorder) => drop(ready.send(recorder)),
+            Err(e) => drop(failed.try_send(format!("nothing is recorded: {e}"))),
+        }
+        let _ = updates.blocking_send(Update {
+            at_ms: now_ms(),
+            retry_at_ms: None,
+            told: model::Told::Recorded(Box::new(recorded)),
+        });
+    });
+    started
+}
+
 /// Changes in flight are given a moment to write down where they stopped.
 async fn settle(app: &mut App, deeds: &mut mpsc::Receiver<(u64, DeedTold)>) {
     let end = tokio::time::Instant::now() + LAST_WAIT;
@@ -312,6 +406,8 @@ const LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// News of changes that wait for the display.
 const DEEDS: usize = 256;
+/// Notices of work beside the display that wait for it.
+const NOTICES: usize = 16;
 
 /// Everything that acts on the world beside the terminal.
 struct Hands {
@@ -319,6 +415,9 @@ struct Hands {
     asker: Asker,
     operator: Option<Arc<dyn Operator>>,
     told: mpsc::Sender<(u64, DeedTold)>,
+    notice: mpsc::Sender<String>,
+    state_dir: Option<PathBuf>,
+    errands: Vec<JoinHandle<()>>,
     stops: HashMap<u64, Stop>,
 }
 
@@ -332,6 +431,37 @@ impl Drop for Hands {
 }
 
 impl Hands {
+    /// Does something with files beside the runtime, and has its outcome told in the status line.
+    fn errand(&mut self, work: impl FnOnce() -> String + Send + 'static) {
+        let notice = self.notice.clone();
+        self.errands.retain(|errand| !errand.is_finished());
+        self.errands.push(tokio::task::spawn_blocking(move || {
+            // Nobody listens any more when the console is left.
+            let _ = notice.try_send(work());
+        }));
+    }
+
+    /// Gives what is being written a moment.
+    async fn finish(&mut self) {
+        let all = futures_util::future::join_all(self.errands.drain(..));
+        let _ = tokio::time::timeout(LAST_WAIT, all).await;
+    }
+
+    /// Puts a copied text where it can be found when the terminal does not take it.
+    fn copy_to_file(&mut self, text: String, why: &'static str) {
+        let dir = self.state_dir.clone();
+        self.errand(move || match dir {
+            None => format!("not copied: {why}"),
+            Some(dir) => match clipboard::write(&dir, &text) {
+                Ok(path) => format!("copied to {}: {why}", path.display()),
+                Err(e) => format!(
+                    "not copied: {why}, and {}: {e}",
+                    dir.join(clipboard::FILE).display()
+                ),
+            },
+        });
+    }
+
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::Roster(change) => self.poller.roster(change),

@@ -10,11 +10,12 @@ use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
 use super::history::{Counter, Series};
 use super::messages::search::Question;
+use super::record::{Recorded, Track};
 use super::want::{Found, TopicDetail, Want};
 use crate::client::RuntimeInfo;
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::kind;
-use crate::client::findings::{self, Finding, Trends};
+use crate::client::findings::{self, Finding, Severity, Trends};
 use crate::client::lag::GroupKind;
 use crate::client::liveness;
 use crate::client::snapshot::{
@@ -61,6 +62,23 @@ pub enum Told {
     Broker(BrokerId, BrokerTold),
     /// What a screen wanted to know.
     Found(Want, Answer<Found>),
+    /// What was recorded before this session.
+    Recorded(Box<Recorded>),
+    /// A reply that could not be read: whose, to what, why, and where its bytes are.
+    BadReply(Box<BadReply>),
+}
+
+/// A reply that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadReply {
+    /// The server, with its name where it has one.
+    pub server: String,
+    /// Java's name of the request.
+    pub request: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+    /// The file with its bytes, or why there is none.
+    pub kept: Result<String, String>,
 }
 
 /// What a name server can tell.
@@ -89,6 +107,38 @@ pub enum BrokerTold {
     TopicRate(String, Answer<f64>),
     /// Positions of all groups.
     Lag(Answer<Vec<GroupLag>>),
+    /// Beats that passed while it was slow to answer, and were skipped.
+    Missed(u64),
+}
+
+/// The reason of a failure, where it is a denial.
+fn denial<T>(answer: &Answer<T>) -> Option<&str> {
+    let why = answer.as_ref().err()?;
+    why.starts_with("denied").then_some(why)
+}
+
+impl ServerTold {
+    fn denial(&self) -> Option<&str> {
+        match self {
+            Self::Cluster(answer) => denial(answer),
+            Self::Config(answer) => denial(answer),
+            Self::Topics(answer) => denial(answer),
+        }
+    }
+}
+
+impl BrokerTold {
+    fn denial(&self) -> Option<&str> {
+        match self {
+            Self::Runtime(answer) => denial(answer),
+            Self::Config(answer) => denial(answer),
+            Self::Ha(answer) => denial(answer),
+            Self::Topics(answer) => denial(answer),
+            Self::TopicRate(_, answer) => denial(answer),
+            Self::Lag(answer) => denial(answer),
+            Self::Missed(_) => None,
+        }
+    }
 }
 
 /// A sum in which a part may be missing.
@@ -110,6 +160,8 @@ struct Parts {
     put: Counter,
     get: Counter,
     behind_since_ms: Option<i64>,
+    /// Beats skipped because it was slow.
+    missed: u64,
 }
 
 /// Series of one broker.
@@ -145,8 +197,12 @@ pub struct Model {
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
     found: BTreeMap<Want, (i64, Seen<Found>)>,
+    /// What was recorded of topics, groups and brokers that were not seen yet.
+    recorded: Recorded,
     parts: BTreeMap<BrokerId, Parts>,
     tried: HashMap<(String, &'static str), i64>,
+    /// What servers deny.
+    denials: HashSet<(String, &'static str)>,
     groups_by_topic: HashMap<String, usize>,
     /// Counts the changes of what is known.
     version: u64,
@@ -191,6 +247,21 @@ impl Model {
             Told::NameServer(addr, told) => self.fold_server(addr, told, at_ms, retry_at_ms),
             Told::Broker(id, told) => self.fold_broker(id, told, at_ms, retry_at_ms),
             Told::Found(want, answer) => self.fold_found(want, answer, at_ms),
+            Told::Recorded(recorded) => self.fold_recorded(*recorded),
+            Told::BadReply(reply) => {
+                let BadReply {
+                    server,
+                    request,
+                    why,
+                    kept,
+                } = *reply;
+                let kept = match kept {
+                    Ok(file) => format!("its bytes are in {file}"),
+                    Err(e) => format!("its bytes are not kept: {e}"),
+                };
+                let text = format!("bad reply of {server} to {request}: {why}; {kept}");
+                self.log.push(at_ms, Severity::Warning, text);
+            }
         }
     }
 
@@ -202,6 +273,24 @@ impl Model {
             *newest = at_ms;
         }
         news
+    }
+
+    /// Points of earlier sessions go in front of what is known, or wait for their topic, group or broker to be seen.
+    fn fold_recorded(&mut self, mut recorded: Recorded) {
+        self.put.precede(&recorded.take(&Track::In));
+        self.get.precede(&recorded.take(&Track::Out));
+        self.lag.precede(&recorded.take(&Track::Lag));
+        for (id, series) in &mut self.broker_series {
+            series.put.precede(&recorded.take(&Track::Put(id.clone())));
+            series.get.precede(&recorded.take(&Track::Get(id.clone())));
+        }
+        for (name, series) in &mut self.topic_series {
+            series.precede(&recorded.take(&Track::Topic(name.clone())));
+        }
+        for (name, series) in &mut self.group_series {
+            series.precede(&recorded.take(&Track::Group(name.clone())));
+        }
+        self.recorded = recorded;
     }
 
     fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
@@ -273,6 +362,7 @@ impl Model {
         if !self.is_news(&addr, kind, at_ms) {
             return;
         }
+        self.note_denial(&addr, &format!("name server {addr}"), kind, told.denial(), at_ms);
         let server = &mut self.snapshot.name_servers[index];
         match told {
             ServerTold::Cluster(answer) => {
@@ -289,6 +379,20 @@ impl Model {
         }
     }
 
+    /// A server that denies something is told of once, until it allows it.
+    fn note_denial(&mut self, who: &str, name: &str, what: &'static str, why: Option<&str>, at_ms: i64) {
+        let key = (who.to_owned(), what);
+        match why {
+            None => drop(self.denials.remove(&key)),
+            Some(why) => {
+                if self.denials.insert(key) {
+                    let text = format!("{name}, {what}: {why}; asked again after a minute");
+                    self.log.push(at_ms, Severity::Warning, text);
+                }
+            }
+        }
+    }
+
     fn fold_broker(&mut self, id: BrokerId, told: BrokerTold, at_ms: i64, retry_at_ms: Option<i64>) {
         let who = format!("{}/{id}", id.cluster);
         let (topic, kind) = match &told {
@@ -298,6 +402,7 @@ impl Model {
             BrokerTold::Topics(_) => (None, "topics"),
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
+            BrokerTold::Missed(_) => (None, "missed"),
         };
         let key = topic.map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
         // A late answer of a broker that was dropped must not bring it back.
@@ -307,6 +412,7 @@ impl Model {
         if !self.is_news(&key, kind, at_ms) {
             return;
         }
+        self.note_denial(&who, &id.to_string(), kind, told.denial(), at_ms);
         let parts = self.parts.entry(id.clone()).or_default();
         let broker = &mut self.snapshot.brokers[index];
         if matches!(
@@ -319,7 +425,13 @@ impl Model {
             BrokerTold::Runtime(answer) => {
                 let (info, rtt) = match answer {
                     Ok((info, rtt)) => {
-                        let series = self.broker_series.entry(id).or_default();
+                        let recorded = &mut self.recorded;
+                        let series = self.broker_series.entry(id).or_insert_with_key(|id| {
+                            let mut series = BrokerSeries::default();
+                            series.put.precede(&recorded.take(&Track::Put(id.clone())));
+                            series.get.precede(&recorded.take(&Track::Get(id.clone())));
+                            series
+                        });
                         remember_rates(parts, series, &info, at_ms);
                         let behind = info.dispatch_behind_bytes.is_some_and(|b| b > 0);
                         parts.behind_since_ms = behind.then(|| parts.behind_since_ms.unwrap_or(at_ms));
@@ -352,6 +464,7 @@ impl Model {
                 put(parts.rates.entry(topic).or_default(), answer, at_ms);
                 self.topics_changed = true;
             }
+            BrokerTold::Missed(beats) => parts.missed = parts.missed.saturating_add(beats),
             BrokerTold::Lag(answer) => {
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
@@ -506,8 +619,8 @@ impl Model {
         }
         let at = u64::try_from(now_ms).unwrap_or(0);
         for (name, rate) in rates {
-            let series = self.topic_series.entry(name.to_owned()).or_default();
-            series.push(at, rate);
+            let track = |name: &String| Track::Topic(name.clone());
+            continued(&mut self.topic_series, &mut self.recorded, name, track).push(at, rate);
         }
         let topics: Vec<TopicState> = topics.into_values().collect();
         self.topic_series
@@ -538,7 +651,8 @@ impl Model {
         let at = u64::try_from(now_ms).unwrap_or(0);
         for group in &groups {
             if let Some(lag) = group.total_lag() {
-                let series = self.group_series.entry(group.name.clone()).or_default();
+                let track = |name: &String| Track::Group(name.clone());
+                let series = continued(&mut self.group_series, &mut self.recorded, &group.name, track);
                 series.push(at, lag as f64);
             }
         }
@@ -671,6 +785,11 @@ impl Model {
         self.all_down_since_ms
     }
 
+    /// Beats of one broker that were skipped because it was slow to answer.
+    pub fn missed(&self, id: &BrokerId) -> u64 {
+        self.parts.get(id).map_or(0, |p| p.missed)
+    }
+
     /// Newest lag answer of one broker.
     pub fn lag_of(&self, id: &BrokerId) -> Option<&Seen<Vec<GroupLag>>> {
         self.parts.get(id).map(|p| &p.lag)
@@ -749,6 +868,20 @@ fn remember_rates(parts: &mut Parts, series: &mut BrokerSeries, info: &RuntimeIn
         info.transferred_tps.s10,
         &mut series.get,
     );
+}
+
+/// The series of a name; a new one begins with what was recorded of it.
+fn continued<'a>(
+    series: &'a mut BTreeMap<String, Series>,
+    recorded: &mut Recorded,
+    name: &str,
+    track: impl Fn(&String) -> Track,
+) -> &'a mut Series {
+    series.entry(name.to_owned()).or_insert_with_key(|name| {
+        let mut series = Series::default();
+        series.precede(&recorded.take(&track(name)));
+        series
+    })
 }
 
 /// Drops the series with the smallest newest values beyond [`SERIES_MAX`].
@@ -861,6 +994,89 @@ mod tests {
         );
         // The last answer stays, with its age.
         assert_eq!(m.snapshot.brokers[1].runtime.as_of_ms, 4000);
+    }
+
+    #[test]
+    fn a_denial_and_a_bad_reply_are_told_once() {
+        let mut m = model();
+        let before = m.log.iter().count();
+        let told = |m: &Model| {
+            m.log
+                .iter()
+                .take(m.log.iter().count() - before)
+                .map(|l| l.text.clone())
+                .collect::<Vec<_>>()
+        };
+        for at in [2000, 4000, 6000] {
+            m.fold(runtime("a", Err("denied: no permission".into()), at));
+        }
+        assert_eq!(
+            told(&m),
+            ["a:0, runtime: denied: no permission; asked again after a minute"]
+        );
+        m.fold(runtime("a", Ok(1), 8000));
+        m.fold(runtime("a", Err("denied: again".into()), 9000));
+        assert_eq!(told(&m).len(), 2);
+        let reply = BadReply {
+            server: "a:0 10.0.0.1:10911".into(),
+            request: "GET_BROKER_RUNTIME_INFO",
+            why: "not JSON".into(),
+            kept: Ok("/tmp/x.bin".into()),
+        };
+        m.fold(Update {
+            at_ms: 9500,
+            retry_at_ms: None,
+            told: Told::BadReply(Box::new(reply)),
+        });
+        assert_eq!(
+            told(&m)[0],
+            "bad reply of a:0 10.0.0.1:10911 to GET_BROKER_RUNTIME_INFO: not JSON; its bytes are in /tmp/x.bin"
+        );
+    }
+
+    #[test]
+    fn what_was_recorded_comes_before_what_is_seen() {
+        let mut m = model();
+        let mut recorded = Recorded::default();
+        recorded.read(
+            "{\"t\":500,\"in\":5.0,\"topics\":{\"T\":9.0,\"U\":1.0},\"put\":[[\"c\",\"a\",0,7.0]]}\n{\"t\":2500,\"in\":99.0}",
+            0,
+        );
+        for (i, at) in [2000, 4000].into_iter().enumerate() {
+            m.fold(runtime("a", Ok(100 * i as i64), at));
+            m.fold(runtime("b", Ok(0), at));
+            m.settle(at, INTERVAL);
+        }
+        let live: Vec<_> = m.put.points().collect();
+        m.fold(Update {
+            at_ms: 4100,
+            retry_at_ms: None,
+            told: Told::Recorded(Box::new(recorded)),
+        });
+        let points: Vec<_> = m.put.points().collect();
+        assert_eq!(points[0], (500, 5.0));
+        assert_eq!(points[points.len() - live.len()..], live);
+        assert_eq!(m.broker_series[&id("a")].put.points().next(), Some((500, 7.0)));
+        // A topic that is seen later begins with it.
+        let topics = vec![(
+            "T".to_owned(),
+            TopicOnBroker {
+                broker: id("a"),
+                ..TopicOnBroker::default()
+            },
+        )];
+        let told = |told| Update {
+            at_ms: 5000,
+            retry_at_ms: None,
+            told: Told::Broker(id("a"), told),
+        };
+        m.fold(told(BrokerTold::Topics(Ok((topics, None)))));
+        m.fold(told(BrokerTold::TopicRate("T".into(), Ok(3.0))));
+        m.settle(5000, INTERVAL);
+        assert_eq!(
+            m.topic_series["T"].points().collect::<Vec<_>>(),
+            [(500, 9.0), (5000, 3.0)]
+        );
     }
 
     #[test]

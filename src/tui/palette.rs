@@ -21,8 +21,8 @@ pub enum Choice {
     Open(Place),
     /// Set the interval.
     Interval(Duration),
-    /// Draw in these colours.
-    Theme(Palette),
+    /// Draw in these colours, or say why not.
+    Theme(Result<Palette, String>),
     /// Go on with another context.
     Context(String),
     /// Dial TO for brokers registered as FROM.
@@ -72,7 +72,10 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
             Choice::Interval(Duration::from_secs(s)),
         )
     }));
-    entries.extend(Palette::ALL.map(|theme| entry(format!("theme {}", theme.name()), Choice::Theme(theme))));
+    let theme = |name: &str, palette| entry(format!("theme {name}"), Choice::Theme(palette));
+    entries.extend(Palette::ALL.map(|built_in| theme(built_in.name(), Ok(built_in))));
+    let own = app.settings.themes.iter();
+    entries.extend(own.map(|own| theme(&own.name, own.colours.clone().map(Palette::Own))));
     let contexts = app.settings.contexts.iter();
     entries.extend(contexts.map(|name| entry(format!("ctx {name}"), Choice::Context(name.clone()))));
     let snapshot = &app.model.snapshot;

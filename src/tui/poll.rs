@@ -1,4 +1,4 @@
-//! Asking: one task per server, each with its own schedule, breaker and budget, so that none waits for another.
+//! Asking: one task per server, each with its own schedule and breaker, so that none waits for another.
 //!
 //! A cycle asks everything that is due, at most [`IN_FLIGHT`] calls at once, and all its calls share one deadline:
 //! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped.
@@ -13,11 +13,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::breaker::{Breaker, Budget};
+use super::breaker::Breaker;
 use super::model::{BrokerTold, Roster, ServerTold, Told, Update};
 use crate::client::error::reason;
 use crate::client::snapshot::BrokerId;
-use crate::client::{CallError, Client, Deadline, Error, Server};
+use crate::client::{CallError, Client, Deadline, Error, Rank, Server};
 use crate::protocol::codes;
 
 /// Limit of all calls of a cycle.
@@ -27,7 +27,7 @@ const IN_FLIGHT: usize = 4;
 /// Updates that wait for the display; beyond, the tasks wait.
 const UPDATES: usize = 1024;
 /// A call that was denied or is not supported is not repeated for this long.
-const REFUSED: Duration = Duration::from_secs(60);
+pub(super) const REFUSED: Duration = Duration::from_secs(60);
 /// A lag answer slower than this is asked for less often.
 const LAG_SLOW: Duration = Duration::from_millis(500);
 
@@ -110,7 +110,6 @@ impl Poller {
             wishes: self.wishes.subscribe(),
             schedule: HashMap::new(),
             breaker: Breaker::default(),
-            budget: Budget::new(Instant::now()),
             topics: BTreeMap::new(),
             other_rate_at: None,
             started: Instant::now(),
@@ -177,6 +176,14 @@ enum Target {
     Broker(BrokerId, String),
 }
 
+impl Target {
+    fn addr(&self) -> &str {
+        match self {
+            Self::NameServer(addr) | Self::Broker(_, addr) => addr,
+        }
+    }
+}
+
 /// A call of the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Job {
@@ -206,6 +213,8 @@ enum Outcome {
     Refused,
     /// Nobody answered.
     Unreachable,
+    /// It had no turn within the budget of calls.
+    Skipped,
 }
 
 struct Task {
@@ -216,7 +225,6 @@ struct Task {
     /// When each job is due; absent is at once.
     schedule: HashMap<Job, Instant>,
     breaker: Breaker,
-    budget: Budget,
     /// Topics of the broker and when the rate of each was asked for.
     topics: BTreeMap<String, Option<Instant>>,
     other_rate_at: Option<Instant>,
@@ -308,9 +316,10 @@ impl Task {
             .cloned()
             .collect();
         if !open {
-            jobs.extend(self.due_rates(wishes, now));
+            // What the others leave of the budget; the rest has its turn in a later cycle.
+            let room = self.client.room(self.target.addr()).saturating_sub(jobs.len());
+            jobs.extend(self.due_rates(wishes, now).into_iter().take(room));
         }
-        jobs.retain(|_| self.budget.take(now));
         for job in &jobs {
             if let Job::Rate(topic) = job {
                 self.topics.insert(topic.clone(), Some(now));
@@ -361,18 +370,48 @@ impl Task {
         let start = Instant::now();
         let deadline = Deadline::after(CYCLE);
         let (client, target) = (Arc::clone(&self.client), self.target.clone());
+        let beats = matches!(self.target, Target::Broker(..)) && jobs.iter().any(Job::is_probe);
         let calls: Vec<_> = jobs
             .into_iter()
-            .map(|job| ask(Arc::clone(&client), target.clone(), job, deadline))
+            .map(|job| {
+                let is_seen = match &job {
+                    Job::Rate(topic) => wishes.interest.contains(topic),
+                    _ => true,
+                };
+                let rank = if is_seen { Rank::First } else { Rank::Spare };
+                rank.of(ask(Arc::clone(&client), target.clone(), job, deadline))
+            })
             .collect();
         let mut answers: BoxStream<'_, (Job, Told, Outcome)> =
             stream::iter(calls).buffer_unordered(IN_FLIGHT).boxed();
         while let Some((job, told, outcome)) = answers.next().await {
+            if outcome == Outcome::Skipped {
+                // It stays due, and what was known stays shown with its age.
+                if let Job::Rate(topic) = job {
+                    self.topics.insert(topic, None);
+                }
+                continue;
+            }
             let retry_at_ms = self.account(&job, &told, outcome, start, wishes);
             let update = Update {
                 at_ms: super::now_ms(),
                 retry_at_ms,
                 told,
+            };
+            self.updates.send(update).await.map_err(|_| ())?;
+        }
+        drop(answers);
+        // Beats that passed meanwhile are counted and not made up for.
+        let missed = start.elapsed().as_millis() / wishes.interval.as_millis().max(1);
+        if beats
+            && missed > 0
+            && let Target::Broker(id, _) = &self.target
+        {
+            let missed = u64::try_from(missed).unwrap_or(u64::MAX);
+            let update = Update {
+                at_ms: super::now_ms(),
+                retry_at_ms: None,
+                told: Told::Broker(id.clone(), BrokerTold::Missed(missed)),
             };
             self.updates.send(update).await.map_err(|_| ())?;
         }
@@ -398,7 +437,7 @@ impl Task {
                     // When it comes back, everything about it is asked anew.
                     self.schedule.clear();
                 }
-                Outcome::Answered | Outcome::Refused => self.breaker.succeed(),
+                Outcome::Answered | Outcome::Refused | Outcome::Skipped => self.breaker.succeed(),
             }
         }
         let every = match job {
@@ -416,7 +455,14 @@ impl Task {
                     (false, false) => LAG_EVERY,
                 }
             }
-            Job::Rate(_) => return retry_at_ms,
+            Job::Rate(topic) => {
+                if outcome == Outcome::Refused {
+                    // As if it had been asked so late that it is due when the rest is over.
+                    self.topics
+                        .insert(topic.clone(), Some(start + REFUSED - RATE_EVERY));
+                }
+                return retry_at_ms;
+            }
         };
         let every = if outcome == Outcome::Refused {
             every.max(REFUSED)
@@ -543,23 +589,42 @@ fn judged<T>(answer: Result<T, Error>) -> (Result<T, String>, Outcome) {
         Ok(value) => return (Ok(value), Outcome::Answered),
         Err(error) => error,
     };
-    let outcome = if error.is_unreachable() {
-        Outcome::Unreachable
-    } else {
-        Outcome::Answered
+    let why = short(&error);
+    let outcome = match &error {
+        _ if is_refusal(&why) => Outcome::Refused,
+        Error::Call {
+            source: CallError::Busy { .. },
+            ..
+        } => Outcome::Skipped,
+        error if error.is_unreachable() => Outcome::Unreachable,
+        _ => Outcome::Answered,
     };
-    match error {
-        Error::Call { source, .. } => match source {
-            CallError::Remote { code, remark, .. } if code == codes::NO_PERMISSION => {
-                (Err(format!("denied: {remark}")), Outcome::Refused)
-            }
-            CallError::Remote { code, .. } if code == codes::REQUEST_CODE_NOT_SUPPORTED => (
-                Err("n/a: not supported by this server".to_owned()),
-                Outcome::Refused,
-            ),
-            CallError::Protocol { source, .. } => (Err(format!("bad reply: {source}")), outcome),
-            source => (Err(reason(&source)), outcome),
-        },
-        other => (Err(other.to_string()), outcome),
+    (Err(why), outcome)
+}
+
+const DENIED: &str = "denied";
+const NOT_SUPPORTED: &str = "n/a";
+
+/// A short reason for a cell.
+pub(super) fn short(error: &Error) -> String {
+    let Error::Call { source, .. } = error else {
+        return error.to_string();
+    };
+    match source {
+        CallError::Remote { code, remark, .. } if *code == codes::NO_PERMISSION => {
+            format!("{DENIED}: {remark}")
+        }
+        CallError::Remote { code, .. } if *code == codes::REQUEST_CODE_NOT_SUPPORTED => {
+            format!("{NOT_SUPPORTED}: not supported by this server")
+        }
+        CallError::Protocol { source, .. } => format!("bad reply: {source}"),
+        source => reason(source),
     }
+}
+
+/// True for a reason of [`short`] that stays: asking again soon would bring the same.
+pub(super) fn is_refusal(why: &str) -> bool {
+    [DENIED, NOT_SUPPORTED]
+        .iter()
+        .any(|word| why.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
 }

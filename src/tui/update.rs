@@ -6,7 +6,7 @@ use super::acts;
 use super::app::{Action, App, Event, Frozen, Left, Overlay};
 use super::form;
 use super::input::Input;
-use super::keys::{self, Command};
+use super::keys::Command;
 use super::model::{Told, Update};
 use super::palette::{Choice, palette};
 use super::place::{Place, Screen};
@@ -76,6 +76,10 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
         }
         Event::Tick => {
             settle(app, &mut actions);
+            app.dirty = true;
+        }
+        Event::Notice(text) => {
+            app.say(text);
             app.dirty = true;
         }
         Event::Deed(id, told) => {
@@ -208,7 +212,7 @@ fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
     }
     match app.overlay.take() {
         None => {
-            if let Some(command) = keys::command(key, app.place.screen, app.settings.read_only) {
+            if let Some(command) = app.command(key) {
                 run(app, command, actions);
             }
         }
@@ -217,7 +221,7 @@ fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
 }
 
 fn overlay_key(app: &mut App, overlay: Overlay, key: KeyEvent, actions: &mut Vec<Action>) {
-    let command = keys::command(key, app.place.screen, app.settings.read_only);
+    let command = app.command(key);
     let last = overlay::last_line(app, &overlay);
     match overlay {
         Overlay::Sheet(words, line) => match scrolled(line.min(last), command) {
@@ -332,6 +336,7 @@ fn form_key(app: &mut App, mut form: form::Form, key: KeyEvent, actions: &mut Ve
 
 fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
     let context = app.settings.context.clone();
+    let changes = app.key(Command::Works);
     let last = app.work(id).map_or(0, |work| dialog::work_last_line(app, work));
     let Some(work) = app.works.iter_mut().find(|w| w.id == id) else {
         return;
@@ -344,7 +349,7 @@ fn work_key(app: &mut App, id: u64, key: KeyEvent, actions: &mut Vec<Action>) {
             work.typed = Input::default();
             work.apply = false;
             if work.is_running() {
-                app.say("the change goes on; ! shows it");
+                app.say(format!("the change goes on; {changes} shows it"));
             }
             return;
         }
@@ -495,10 +500,11 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::Quit => leave(app, actions),
         Command::Mouse => {
             app.mouse = !app.mouse;
+            let key = app.key(Command::Mouse);
             app.say(if app.mouse {
-                "the mouse works here; m gives it back to the terminal"
+                format!("the mouse works here; {key} gives it back to the terminal")
             } else {
-                "the mouse belongs to the terminal again"
+                "the mouse belongs to the terminal again".to_owned()
             });
             actions.push(Action::Mouse(app.mouse));
         }
@@ -566,13 +572,15 @@ fn choose(app: &mut App, choice: Choice, actions: &mut Vec<Action>) {
     match choice {
         Choice::Run(command) => run(app, command, actions),
         Choice::Open(place) => app.visit(place),
-        Choice::Theme(palette) => {
+        Choice::Theme(Ok(palette)) => {
             app.settings.palette = palette;
             app.settings.colour = app.settings.may_colour && palette != Palette::Mono;
         }
+        Choice::Theme(Err(why)) => app.say(why),
         // Elsewhere nothing would be seen of it.
         Choice::Context(_) | Choice::Map(_) if app.works.iter().any(work::Work::is_running) => {
-            app.say("a change is in flight; ! shows it");
+            let changes = app.key(Command::Works);
+            app.say(format!("a change is in flight; {changes} shows it"));
         }
         Choice::Context(name) => actions.push(Action::Go(Left::Context(name))),
         Choice::Map(rule) => actions.push(Action::Go(Left::Map(rule))),

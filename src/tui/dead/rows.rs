@@ -9,6 +9,7 @@ use crate::client::letters::Letters;
 use crate::client::resent::entry;
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::app::App;
+use crate::tui::keys::Command;
 use crate::tui::messages::rows::{middle, size};
 use crate::tui::messages::search::{Mark, Sieve};
 use crate::tui::table::{Cell, Row, Table};
@@ -123,7 +124,10 @@ fn readable(app: &App, group: &str, letters: &Letters) -> Cell {
     match perm {
         None => Cell::unknown(),
         Some(perm) if perm.readable() => Cell::text("yes"),
-        Some(_) => Cell::of("NO: P opens it", Role::Crit),
+        Some(_) => Cell::of(
+            format!("NO: {} opens it", app.key(Command::MakeReadable)),
+            Role::Crit,
+        ),
     }
 }
 

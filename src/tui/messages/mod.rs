@@ -425,7 +425,8 @@ fn trace(app: &mut App) {
 /// Looks at more messages; with a filter only those that pass it are kept.
 fn further(app: &mut App) {
     let Some(now) = search(app).filter(|s| s.mode == Mode::Time) else {
-        return app.say("only a search by time goes further; t begins one");
+        let key = app.key(Command::MessagesBy(search::Mode::Time));
+        return app.say(format!("only a search by time goes further; {key} begins one"));
     };
     let keep = app.filter().map(|f| f.text.clone()).unwrap_or_default();
     if let Some(Err(why)) = search::Sieve::parse(&keep) {

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use super::rows;
 use super::search::Mode;
 use crate::tui::app::{App, Pane};
+use crate::tui::keys::Command;
 use crate::tui::view::bar::Piece;
 use crate::tui::view::theme::Role;
 use crate::tui::view::{grid, layout, text};
@@ -154,7 +155,10 @@ pub fn empty(app: &App, unfiltered: usize) -> String {
             _ => "nothing found yet".to_owned(),
         },
         Ok(Some(_)) if unfiltered > 0 => {
-            format!("none of {unfiltered} messages passes the filter (esc clears it; + looks further)")
+            format!(
+                "none of {unfiltered} messages passes the filter (esc clears it; {} looks further)",
+                app.key(Command::Further)
+            )
         }
         Ok(Some(listing)) if listing.failed.is_empty() => match super::search(app).map(|s| s.keep) {
             Some(keep) if !keep.is_empty() => format!(
@@ -184,7 +188,10 @@ pub fn way_title(app: &App) -> String {
 pub fn way_empty(app: &App) -> String {
     match super::way(app) {
         None if super::selected(app).is_none() => "no message is selected".to_owned(),
-        None => "T asks for its trace, and which group has it and which not".to_owned(),
+        None => format!(
+            "{} asks for its trace, and which group has it and which not",
+            app.key(Command::Trace)
+        ),
         Some(Err(why)) => format!("✗ {why}"),
         Some(Ok(None)) => "? being asked".to_owned(),
         Some(Ok(Some(_))) => "nothing is known of it".to_owned(),

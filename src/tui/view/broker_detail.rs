@@ -11,8 +11,10 @@ use super::{age_ms, brokers, text};
 use crate::client::RuntimeInfo;
 use crate::client::runtime_info::{PoolQueue, Rates};
 use crate::client::snapshot::BrokerState;
+use crate::client::words::counted;
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::app::{App, Pane};
+use crate::tui::keys::Command;
 use crate::tui::table::{Cell, Row, Table};
 
 /// Java's default delay levels, for a broker whose configuration is not known.
@@ -92,7 +94,11 @@ fn failed(app: &App, broker: &BrokerState) -> Vec<Vec<Piece>> {
         let ms = at.saturating_sub(app.shown_ms()).max(0);
         lines.push(labelled(
             "next try",
-            format!("in {}s (r tries now)", (ms + 999) / 1000),
+            format!(
+                "in {}s ({} tries now)",
+                (ms + 999) / 1000,
+                app.key(Command::Refresh)
+            ),
         ));
     }
     lines
@@ -126,6 +132,10 @@ fn runtime(app: &App, broker: &BrokerState, info: &RuntimeInfo) -> Vec<Vec<Piece
         format!("{version}  ~{} old", text::age(age))
     } else {
         version
+    };
+    let version = match app.shown().missed(&broker.broker) {
+        0 => version,
+        missed => format!("{version}  slow: {} skipped", counted(missed, "beat")),
     };
     let mut lines = vec![
         labelled("version", version),

@@ -67,11 +67,12 @@ pub fn of_broker<T>(
     value(seen, now_ms, make)
 }
 
-/// `denied` and `n/a` are answers of a kind; everything else is `✗`.
+/// `denied`, `n/a` and what cannot be read are answers of a kind; everything else is `✗`.
 fn failure(why: Option<&str>) -> Cell {
     match why {
         Some(why) if why.starts_with("denied") => Cell::of("denied", Role::Warn),
         Some(why) if why.starts_with("n/a") => Cell::text("n/a"),
+        Some(why) if why.starts_with("bad reply") => Cell::of("bad reply", Role::Crit),
         _ => Cell::failed(),
     }
 }
@@ -92,5 +93,6 @@ mod tests {
         assert_eq!(at(&Seen::unasked(), 0), "?");
         assert_eq!(at(&Seen::failed("denied: no permission"), 0), "denied");
         assert_eq!(at(&Seen::failed("n/a: not supported"), 0), "n/a");
+        assert_eq!(at(&Seen::failed("bad reply: not JSON"), 0), "bad reply");
     }
 }

@@ -13,6 +13,7 @@ pub mod layout;
 pub mod offsets;
 pub mod overlay;
 pub mod overview;
+pub mod own_theme;
 pub mod rows;
 pub mod text;
 pub mod theme;
@@ -24,7 +25,7 @@ use ratatui::layout::Rect;
 
 use super::app::{App, Overlay, Pane, Screen};
 use super::history::{Trend, trend};
-use super::keys;
+use super::keys::Command;
 use super::model::Total;
 use super::store;
 use super::want::{Found, Want};
@@ -59,6 +60,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
             grid::put(buffer, 0, 0, buffer.area.width, &text, style);
         }
     }
+    app.theme().ground(buffer);
     if app.settings.ascii {
         ascii::degrade(buffer);
     }
@@ -145,7 +147,10 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     }
     let flying = app.works.iter().filter(|w| w.is_running()).count();
     if flying > 0 {
-        right.push((format!(" ~ {flying} running: ! "), Role::Warn));
+        right.push((
+            format!(" ~ {flying} running: {} ", app.key(Command::Works)),
+            Role::Warn,
+        ));
     }
     right.push((
         format!(" ↻{interval} {mode} {} ", clock(app, app.shown_ms())),
@@ -264,8 +269,9 @@ fn banner(app: &App, area: Rect, buffer: &mut Buffer) {
         .min();
     let next = next.map_or_else(String::new, |at| {
         format!(
-            " · next try in {}s, r tries now",
-            (at.saturating_sub(now).max(0) + 999) / 1000
+            " · next try in {}s, {} tries now",
+            (at.saturating_sub(now).max(0) + 999) / 1000,
+            app.key(Command::Refresh)
         )
     });
     let age = text::age(age_ms(now, since));
@@ -512,9 +518,17 @@ fn path(app: &App, area: Rect, buffer: &mut Buffer) {
     if app.zoom {
         left.push(("   zoomed".to_owned(), Role::Plain));
     }
+    let notice = (app.notice.as_ref()).map(|(_, notice)| vec![(format!(" {notice} "), Role::Warn)]);
+    // A long notice, such as one with the name of a file, has the whole line.
+    if let Some(notice) = &notice
+        && width(notice) + width(&left) + 1 > usize::from(area.width)
+    {
+        grid::pieces(buffer, area.x, area.y, area.right(), theme, notice);
+        return;
+    }
     let after = grid::pieces(buffer, area.x, area.y, area.right(), theme, &left);
-    let right = match &app.notice {
-        Some((_, notice)) => vec![(format!(" {notice} "), Role::Warn)],
+    let right = match notice {
+        Some(notice) => notice,
         None => here.map_or_else(|| freshness(app), |(_, note)| note),
     };
     let room = Rect::new(after + 1, area.y, area.right().saturating_sub(after + 1), 1);
@@ -547,6 +561,16 @@ fn freshness(app: &App) -> Vec<Piece> {
     line
 }
 
+/// The keys that move the selection.
+fn moves(app: &App) -> String {
+    let (down, up) = (app.key(Command::Down), app.key(Command::Up));
+    match (down.as_str(), up.as_str()) {
+        // k finds by key there.
+        ("j", "up") => "↑↓".to_owned(),
+        _ => format!("{down}/{up}"),
+    }
+}
+
 /// Keys of the screen that fit, from the key table.
 fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = app.theme();
@@ -555,9 +579,11 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
             Overlay::Store(..) => " text input   enter go   tab completes a topic   esc cancel",
             Overlay::Filter(_) => " text input   enter keep   esc clear",
             Overlay::Palette(..) => " text input   ↑↓ choose   enter do   esc close",
-            Overlay::Sort(_) => " j/k choose   enter sort   esc close",
-            Overlay::Export(_) => " j/k choose   enter write   esc close",
-            Overlay::Help(_) | Overlay::Diff(_) | Overlay::Sheet(..) => " j/k scroll   esc close",
+            Overlay::Sort(_) => &format!(" {} choose   enter sort   esc close", moves(app)),
+            Overlay::Export(_) => &format!(" {} choose   enter write   esc close", moves(app)),
+            Overlay::Help(_) | Overlay::Diff(_) | Overlay::Sheet(..) => {
+                &format!(" {} scroll   esc close", moves(app))
+            }
             // A form of a search changes nothing.
             Overlay::Form(form) if messages::is_search(&form.base) => {
                 " text input   tab next field   enter searches   esc cancel"
@@ -581,25 +607,21 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
         );
         return;
     }
-    let moves = match app.place.screen {
-        // k finds by key there.
-        Screen::Messages => "↑↓",
-        _ => "j/k",
-    };
     let mut groups: Vec<[Piece; 2]> = vec![
-        [(moves.to_owned(), Role::Label), (" move".to_owned(), Role::Plain)],
+        [(moves(app), Role::Label), (" move".to_owned(), Role::Plain)],
         [
             ("1-9".to_owned(), Role::Label),
             (" screen".to_owned(), Role::Plain),
         ],
     ];
     groups.extend(
-        keys::on_screen(app.place.screen, app.settings.read_only)
+        (app.settings.keys)
+            .on_screen(app.place.screen, app.settings.read_only)
             .filter(|b| !b.footer.is_empty())
             .filter(|b| app.place.screen != Screen::Store || !b.command.is_view())
             .map(|b| {
                 [
-                    (b.keys[0].to_owned(), Role::Label),
+                    (b.first_key().to_owned(), Role::Label),
                     (format!(" {}", b.footer), Role::Plain),
                 ]
             }),

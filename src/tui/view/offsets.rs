@@ -13,6 +13,7 @@ use crate::client::findings::Subject;
 use crate::client::snapshot::GroupLag;
 use crate::tui::app::{App, Pane};
 use crate::tui::deed::Sheet;
+use crate::tui::keys::Command;
 use crate::tui::table::{Cell, Row, Table};
 use crate::tui::want::{Found, Want};
 
@@ -209,7 +210,12 @@ pub fn effect(app: &App, area: Rect, buffer: &mut Buffer) {
             } else {
                 lines.push(pair(
                     "next",
-                    "ctrl-a applies it (asks first) · t says where to · u takes the last one back".to_owned(),
+                    format!(
+                        "{} applies it (asks first) · {} says where to · {} takes the last one back",
+                        app.key(Command::Apply),
+                        app.key(Command::Goal),
+                        app.key(Command::Undo)
+                    ),
                 ));
             }
         }

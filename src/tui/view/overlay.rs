@@ -8,7 +8,7 @@ use super::theme::Role;
 use super::{dialog, grid, rows};
 use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
-use crate::tui::{keys, palette};
+use crate::tui::palette;
 
 /// Draws the overlay, if there is one.
 pub fn draw(app: &App, buffer: &mut Buffer) {
@@ -91,7 +91,9 @@ pub fn last_line(app: &App, overlay: &Overlay) -> usize {
 
 /// Every key that does something here, from the key table.
 fn help(app: &App) -> Vec<Vec<Piece>> {
-    let mut lines: Vec<Vec<Piece>> = keys::on_screen(app.place.screen, app.settings.read_only)
+    let keys = &app.settings.keys;
+    let mut lines: Vec<Vec<Piece>> = keys
+        .on_screen(app.place.screen, app.settings.read_only)
         .map(|binding| {
             vec![
                 (format!("{:<14}", binding.keys.join(" ")), Role::Label),

@@ -1,5 +1,7 @@
-//! Styles by role. Only the 16 ANSI colours, so that the terminal's own palette decides; `mono` has none at all.
+//! Styles by role. The built-in themes have only the 16 ANSI colours, so that the terminal's own palette decides; `mono` has
+//! none at all.
 
+use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 
 /// What a piece of text means.
@@ -37,10 +39,30 @@ pub enum Palette {
     Safe,
     /// None: bold and reverse.
     Mono,
+    /// The operator's own.
+    Own(Colours),
+}
+
+/// A colour by slot; `None` leaves the terminal's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Colours {
+    pub text: Option<Color>,
+    pub background: Option<Color>,
+    pub label: Option<Color>,
+    pub focus: Option<Color>,
+    pub ok: Option<Color>,
+    pub warn: Option<Color>,
+    pub crit: Option<Color>,
+    pub data: Option<Color>,
+    pub selected: Option<Color>,
+    pub selected_background: Option<Color>,
+    pub badge: Option<Color>,
+    pub badge_background: Option<Color>,
 }
 
 impl Palette {
-    /// Every one.
+    /// Every built-in one.
     pub const ALL: [Self; 4] = [Self::Default, Self::Light, Self::Safe, Self::Mono];
 
     /// Its name on the command line.
@@ -50,21 +72,34 @@ impl Palette {
             Self::Light => "light",
             Self::Safe => "safe",
             Self::Mono => "mono",
+            Self::Own(_) => "own",
         }
     }
 
-    /// The one of a name.
+    /// The built-in one of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Label, good, warning, critical, quantity.
-    const fn colours(self) -> [Color; 5] {
-        use Color::{Blue, Cyan, Green, Magenta, Red, Yellow};
-        match self {
+    /// Its colours.
+    pub fn colours(self) -> Colours {
+        use Color::{Black, Blue, Cyan, Green, Magenta, Red, Yellow};
+        let [label, ok, warn, crit, data] = match self {
             Self::Default | Self::Mono => [Cyan, Green, Yellow, Red, Blue],
             Self::Light => [Blue, Green, Magenta, Red, Blue],
             Self::Safe => [Cyan, Blue, Yellow, Magenta, Blue],
+            Self::Own(colours) => return colours,
+        };
+        Colours {
+            label: Some(label),
+            focus: Some(data),
+            ok: Some(ok),
+            warn: Some(warn),
+            crit: Some(crit),
+            data: Some(data),
+            badge: Some(Black),
+            badge_background: Some(Cyan),
+            ..Colours::default()
         }
     }
 }
@@ -83,23 +118,43 @@ impl Theme {
     pub fn style(self, role: Role) -> Style {
         let plain = Style::new();
         if self.colour {
-            let [label, ok, warn, crit, data] = self.palette.colours();
+            let colours = self.palette.colours();
+            let of = |fg: Option<Color>, bg: Option<Color>| Style { fg, bg, ..plain };
             match role {
                 Role::Plain => plain,
-                Role::Label => plain.fg(label),
-                Role::Focus => plain.fg(data).add_modifier(Modifier::BOLD),
-                Role::Ok => plain.fg(ok),
-                Role::Warn => plain.fg(warn),
-                Role::Crit => plain.fg(crit).add_modifier(Modifier::BOLD),
-                Role::Data => plain.fg(data),
-                Role::Selected => plain.add_modifier(Modifier::REVERSED),
-                Role::Badge => plain.fg(Color::Black).bg(Color::Cyan),
+                Role::Label => of(colours.label, None),
+                Role::Focus => of(colours.focus, None).add_modifier(Modifier::BOLD),
+                Role::Ok => of(colours.ok, None),
+                Role::Warn => of(colours.warn, None),
+                Role::Crit => of(colours.crit, None).add_modifier(Modifier::BOLD),
+                Role::Data => of(colours.data, None),
+                Role::Selected => match (colours.selected, colours.selected_background) {
+                    (None, None) => plain.add_modifier(Modifier::REVERSED),
+                    (fg, bg) => of(fg, bg),
+                },
+                Role::Badge => of(colours.badge, colours.badge_background),
             }
         } else {
             match role {
                 Role::Plain | Role::Label | Role::Ok | Role::Data => plain,
                 Role::Focus | Role::Warn | Role::Crit => plain.add_modifier(Modifier::BOLD),
                 Role::Selected | Role::Badge => plain.add_modifier(Modifier::REVERSED),
+            }
+        }
+    }
+
+    /// Gives what has no colour of its own those of ordinary text, where the theme has some.
+    pub fn ground(self, buffer: &mut Buffer) {
+        let Colours { text, background, .. } = self.palette.colours();
+        if !self.colour || (text, background) == (None, None) {
+            return;
+        }
+        for cell in &mut buffer.content {
+            if let (Color::Reset, Some(text)) = (cell.fg, text) {
+                cell.fg = text;
+            }
+            if let (Color::Reset, Some(background)) = (cell.bg, background) {
+                cell.bg = background;
             }
         }
     }

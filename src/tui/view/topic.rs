@@ -11,6 +11,7 @@ use super::{grid, groups, text, topics};
 use crate::client::findings::Subject;
 use crate::client::snapshot::{BrokerId, GroupLag, TopicState};
 use crate::tui::app::App;
+use crate::tui::keys::Command;
 use crate::tui::table::{Cell, Row, Table};
 use crate::tui::want::{Found, TopicDetail, Want};
 use crate::tui::work::Work;
@@ -283,16 +284,19 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
         Some(work) => lines.extend(work_lines(app, work, columns, rows.saturating_sub(lines.len()))),
         None if app.settings.read_only => {}
         None => {
-            lines.push(plain(
-                "q sets the numbers: a plan that waits until nothing can be lost".to_owned(),
-            ));
+            lines.push(plain(format!(
+                "{} sets the numbers: a plan that waits until nothing can be lost",
+                app.key(Command::Queues)
+            )));
             lines.push(plain("more: readers first, then writers".to_owned()));
             lines.push(plain(
                 "fewer: writers leave, queues drain, readers leave".to_owned(),
             ));
-            lines.push(plain(
-                "u goes back after an interruption; P changes the permission".to_owned(),
-            ));
+            lines.push(plain(format!(
+                "{} goes back after an interruption; {} changes the permission",
+                app.key(Command::Undo),
+                app.key(Command::Perm)
+            )));
         }
     }
     lines

@@ -10,6 +10,7 @@ use crate::client::snapshot::{TopicKind, TopicOnBroker, TopicState};
 use crate::protocol::model::Perm;
 use crate::tui::app::{App, Pane};
 use crate::tui::history;
+use crate::tui::keys::Command;
 use crate::tui::model::Model;
 use crate::tui::table::{Cell, Row, Table};
 use crate::tui::want::{Found, Want};
@@ -235,7 +236,10 @@ fn note(app: &App, topic: &TopicState, notes: &[&Finding]) -> Cell {
     // Numbers on their way are no finding.
     if let Some(work) = app.work_on(&Subject::Topic(topic.name.clone())) {
         let verb = work.deed.words.get(1).map_or("changing", String::as_str);
-        return Cell::of(format!("~ {verb}, ! shows it"), Role::Warn);
+        return Cell::of(
+            format!("~ {verb}, {} shows it", app.key(Command::Works)),
+            Role::Warn,
+        );
     }
     let about = |f: &&&Finding| matches!(&f.subject, Subject::Topic(name) if *name == topic.name);
     if let Some(finding) = notes.iter().find(about) {

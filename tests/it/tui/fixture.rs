@@ -476,6 +476,39 @@ pub fn answer(app: &mut App, story: Story) {
     app::update(app, NOW, Event::Updates(updates));
 }
 
+/// Ten thousand topics and as many groups on broker-a, a second later.
+pub fn flood(app: &mut App) {
+    let broker = id("sh-prod", "broker-a", 0);
+    let topics = (0..10_000).map(|i| {
+        let on = TopicOnBroker {
+            broker: broker.clone(),
+            read_queues: 8,
+            write_queues: 8,
+            perm: Perm::READ_WRITE,
+            ..TopicOnBroker::default()
+        };
+        (format!("t-{i:05}"), on)
+    });
+    let lag = (0..10_000).map(|i| GroupLag {
+        group: format!("g-{i:05}"),
+        topic: format!("t-{i:05}"),
+        broker: broker.name.clone(),
+        queue: 0,
+        max: 1_000_000,
+        committed: Some(1_000_000 - i * 7),
+        inflight: None,
+        last_consumed_ms: Some(NOW - 5_000),
+    });
+    let at = NOW + 1_000;
+    let told = [
+        BrokerTold::Topics(Ok((topics.collect(), Some(DataVersion::default())))),
+        BrokerTold::Lag(Ok(lag.collect())),
+    ];
+    let updates = told.map(|told| update(at, Told::Broker(broker.clone(), told)));
+    app::update(app, at, Event::Updates(updates.into()));
+    answer(app, Story::Healthy);
+}
+
 fn found(want: &Want, story: Story) -> Found {
     let failed = if story == Story::OneDead {
         BTreeMap::from([("broker-c".to_owned(), "no answer within 2.0s".to_owned())])
@@ -689,9 +722,11 @@ fn told(story: Story) -> App {
         colour: true,
         may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
+        themes: Vec::new(),
         contexts: vec!["staging".into()],
         serving: false,
         ascii: false,
+        keys: rmq::tui::keys::Keys::default(),
         zone: jiff::tz::TimeZone::UTC,
     };
     let servers = vec!["10.0.0.1:9876".into(), "10.0.0.2:9876".into()];

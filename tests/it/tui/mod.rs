@@ -4,6 +4,7 @@ mod budgets;
 mod changes;
 mod dead;
 mod fixture;
+mod frame;
 mod liars;
 mod messages;
 mod monkey;

@@ -1,10 +1,11 @@
 //! Polling against servers that answer, hang or go away.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rmq::client::{Client, Options};
+use rmq::client::{Client, Options, Pace};
 use rmq::tui::model::{BrokerTold, Model, ServerTold, Told, Update};
 use rmq::tui::poll::Poller;
 use tokio::sync::mpsc::Receiver;
@@ -22,6 +23,7 @@ fn client(name_servers: Vec<String>) -> Arc<Client> {
         name_servers,
         connect_timeout: Duration::from_secs(1),
         read_only: true,
+        pace: Some(Arc::new(Pace::new(NonZeroU32::new(20).unwrap()))),
         ..Options::default()
     }))
 }

@@ -1,6 +1,7 @@
 //! The real program in a pseudo terminal.
 
 use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ pub(super) struct Program {
     screen: Arc<Mutex<vt100::Parser>>,
     /// Modes of the terminal before the program started.
     before: String,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 impl Program {
@@ -31,6 +32,11 @@ impl Program {
 
     /// `rmq tui` with these words behind it.
     pub(super) fn of(words: &[&str]) -> Self {
+        Self::with(words, &[])
+    }
+
+    /// [`Program::of`] with more in its environment.
+    pub(super) fn with(words: &[&str], env: &[(&str, &str)]) -> Self {
         let size = PtySize {
             rows: 30,
             cols: 100,
@@ -54,8 +60,15 @@ impl Program {
             "RMQ_CONTEXT",
             "RMQ_NAMESRV",
             "NAMESRV_ADDR",
+            "TMUX",
+            "STY",
+            "XDG_CONFIG_HOME",
+            "XDG_STATE_HOME",
         ] {
             command.env_remove(name);
+        }
+        for (name, value) in env {
+            command.env(name, value);
         }
         let child = pty.slave.spawn_command(command).expect("the program starts");
         drop(pty.slave);
@@ -74,12 +87,26 @@ impl Program {
             child,
             screen,
             before,
-            _home: home,
+            home,
         }
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.process_id().expect("it runs")
+    }
+
+    /// A file of its state directory.
+    pub(super) fn state(&self, name: &str) -> PathBuf {
+        self.home.path().join(".local/state/rmq").join(name)
+    }
+
+    /// The foreground colours on the screen.
+    pub(super) fn colours(&self) -> Vec<vt100::Color> {
+        let screen = self.screen.lock().unwrap();
+        let (rows, columns) = screen.screen().size();
+        let cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let cells = cells.filter_map(|(row, column)| screen.screen().cell(row, column));
+        cells.map(vt100::Cell::fgcolor).collect()
     }
 
     pub(super) fn press(&mut self, keys: &str) {

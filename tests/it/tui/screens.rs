@@ -3,7 +3,7 @@
 use ratatui::style::{Color, Modifier};
 use rmq::tui::app::Screen;
 
-use super::fixture::{Look, Story, console, picture, press, text, type_text};
+use super::fixture::{Look, Story, answer, console, flood, picture, press, text, type_text};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (100, 30), (200, 60)];
 const STORIES: [Story; 6] = [
@@ -80,6 +80,50 @@ pictures! {
     offsets_all_died: AllDied Offsets;
     offsets_empty: Empty Offsets;
     offsets_names: Names Offsets;
+}
+
+/// The first and the last page of a list of ten thousand.
+#[test]
+fn ten_thousand_rows() {
+    for (name, screen, rows) in [
+        ("topics_many", Screen::Topics, 10_004),
+        ("groups_many", Screen::Groups, 10_003),
+    ] {
+        let mut shown = Vec::new();
+        for size in SIZES {
+            let mut app = console(Story::Healthy, screen, Look::of(size));
+            flood(&mut app);
+            shown.push(format!("{}x{}\n{}", size.0, size.1, text(&picture(&app))));
+            press(&mut app, "G");
+            answer(&mut app, Story::Healthy);
+            let last = text(&picture(&app));
+            let pane = app.focus();
+            let table = app.table(pane);
+            assert_eq!(table.rows.len(), rows);
+            assert_eq!(app.selected(pane, &table), Some(rows - 1));
+            assert!(last.contains(&table.rows[rows - 1].name), "{last}");
+            shown.push(last);
+        }
+        insta::assert_snapshot!(name, shown.join("\n"));
+    }
+}
+
+/// What every screen says when nobody answers, when nobody answers any more, and when there is nothing.
+#[test]
+fn every_screen_says_why_there_is_nothing() {
+    for screen in Screen::ALL {
+        for size in SIZES {
+            let shown = |story| text(&picture(&console(story, screen, Look::of(size))));
+            let nobody = shown(Story::Unreachable);
+            assert!(nobody.contains("no name server has answered"), "{nobody}");
+            let gone = shown(Story::AllDied);
+            assert!(gone.contains("no name server since 12:03:4"), "{gone}");
+            let empty = shown(Story::Empty);
+            assert!(empty.contains("brokers 0/0"), "{empty}");
+            let one = shown(Story::OneDead);
+            assert!(one.contains("brokers 3/4!"), "{one}");
+        }
+    }
 }
 
 #[test]

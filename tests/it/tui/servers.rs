@@ -1,7 +1,7 @@
 //! Servers that speak just enough for the console, on loopback, and count what they are asked.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,11 @@ pub struct Fake {
     topics: usize,
     /// Accepts and reads, never answers.
     pub hangs: AtomicBool,
+    /// Answers with what is no answer.
+    pub babbles: AtomicBool,
+    /// Requests that are being answered, and the most there were.
+    flying: AtomicUsize,
+    most_flying: AtomicUsize,
     asked: Mutex<Vec<(Instant, i32)>>,
 }
 
@@ -47,6 +52,9 @@ impl Fake {
             cluster: Mutex::default(),
             topics,
             hangs: AtomicBool::new(hangs),
+            babbles: AtomicBool::new(false),
+            flying: AtomicUsize::new(0),
+            most_flying: AtomicUsize::new(0),
             asked: Mutex::default(),
         };
         fake.start().await
@@ -70,6 +78,9 @@ impl Fake {
             cluster: Mutex::new(cluster),
             topics: 0,
             hangs: AtomicBool::new(false),
+            babbles: AtomicBool::new(false),
+            flying: AtomicUsize::new(0),
+            most_flying: AtomicUsize::new(0),
             asked: Mutex::default(),
         };
         fake.start().await
@@ -78,6 +89,11 @@ impl Fake {
     /// When it was asked what.
     pub fn asked(&self) -> Vec<(Instant, i32)> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// The most requests that were answered at once.
+    pub fn most_flying(&self) -> usize {
+        self.most_flying.load(Ordering::SeqCst)
     }
 
     fn body(&self, code: i32) -> Option<String> {
@@ -118,7 +134,16 @@ impl Service for Fake {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
+        let flying = self.flying.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_flying.fetch_max(flying, Ordering::SeqCst);
+        // Long enough for others to be under way.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.flying.fetch_sub(1, Ordering::SeqCst);
         match self.body(request.code) {
+            Some(_) if self.babbles.load(Ordering::SeqCst) => Reply {
+                body: vec![Bytes::from_static(b"{\"table\": \x00 no answer")],
+                ..Reply::default()
+            },
             Some(body) => Reply {
                 body: vec![Bytes::from(body)],
                 ..Reply::default()

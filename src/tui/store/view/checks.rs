@@ -5,7 +5,9 @@ use ratatui::layout::Rect;
 
 use super::{clock, digits, label, lines, moment, plain, second, stamp};
 use crate::tui::app::App;
+use crate::tui::keys::Command;
 use crate::tui::place::{Pane, Part};
+use crate::tui::store::Order;
 use crate::tui::store::answer::{Checks, Ended, Verifying};
 use crate::tui::store::question::What;
 use crate::tui::view::bar::{self, Piece};
@@ -243,11 +245,21 @@ pub fn verify(app: &App, area: Rect, buffer: &mut Buffer) {
     };
     let foot = vec![
         label("limit "),
-        plain(format!("{limit} (b)")),
+        plain(format!("{limit} ({})", app.key(Command::Store(Order::Limit)))),
         match state.kept {
-            _ if runs => plain("   x stops, keeps report"),
-            Some(at) => (format!("   V goes on at {}", digits(at)), Role::Warn),
-            None => plain(""),
+            _ if runs => plain(format!(
+                "   {} stops, keeps report",
+                app.key(Command::Store(Order::Stop))
+            )),
+            Some(at) => (
+                format!(
+                    "   {} goes on at {}",
+                    app.key(Command::Store(Order::VerifyFull)),
+                    digits(at)
+                ),
+                Role::Warn,
+            ),
+            None => plain(String::new()),
         },
     ];
     let mut out = match (&state.verify.value, &state.verify.error) {

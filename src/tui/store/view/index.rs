@@ -6,11 +6,12 @@ use ratatui::layout::Rect;
 use super::{digits, label, lines, plain, table};
 use crate::inspect::{HeatCell, Survey};
 use crate::tui::app::App;
+use crate::tui::keys::Command;
 use crate::tui::place::{Pane, Part};
 use crate::tui::store::answer::{Chain, KeyFound, Surveyed};
 use crate::tui::store::question::What;
 use crate::tui::store::wants::{SMALL, to_read};
-use crate::tui::store::{Lookup, index_file, rows};
+use crate::tui::store::{Lookup, Order, index_file, rows};
 use crate::tui::view::bar::{self, Piece};
 use crate::tui::view::theme::Role;
 use crate::tui::view::{grid, layout, text};
@@ -250,14 +251,17 @@ fn progress(app: &App) -> Vec<Vec<Piece>> {
                 digits(file.items.0),
                 text::bytes(to_read(file))
             ))],
-            vec![plain("v counts its chains")],
+            vec![plain(format!(
+                "{} counts its chains",
+                app.key(Command::Store(Order::Verify))
+            ))],
         ],
         Some(seen) => {
             let done = ratio(seen.done.0, seen.done.1);
             vec![
                 vec![plain(format!("counting chains  {:.0}%", done * 100.0))],
                 vec![(bar::gauge(done, 30), Role::Data)],
-                vec![plain("x stops")],
+                vec![plain(format!("{} stops", app.key(Command::Store(Order::Stop))))],
             ]
         }
         None => vec![vec![plain("counting chains")]],

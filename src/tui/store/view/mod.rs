@@ -10,9 +10,9 @@ use ratatui::layout::Rect;
 pub use index::{FINE, chain, heat_cell, heat_cells, heat_count, heat_shape};
 pub use record::hex_width;
 
-use super::{index_file, root};
+use super::{Order, index_file, root};
 use crate::tui::app::App;
-use crate::tui::keys;
+use crate::tui::keys::Command;
 use crate::tui::place::{Pane, Part, Screen};
 use crate::tui::table::Table;
 use crate::tui::view::bar::Piece;
@@ -388,9 +388,16 @@ pub fn empty(app: &App, pane: Pane) -> String {
             None if state.verify.error.is_some() => {
                 format!("✗ {}", state.verify.error.as_deref().unwrap_or_default())
             }
-            None => "not verified yet: v reads headers and ends, V reads everything".to_owned(),
+            None => format!(
+                "not verified yet: {} reads headers and ends, {} reads everything",
+                app.key(Command::Store(Order::Verify)),
+                app.key(Command::Store(Order::VerifyFull))
+            ),
             Some(seen) if seen.ended.is_none() => "nothing found so far".to_owned(),
-            Some(_) if state.least_severity > 0 => "nothing of this severity (f shows others)".to_owned(),
+            Some(_) if state.least_severity > 0 => format!(
+                "nothing of this severity ({} shows others)",
+                app.key(Command::Store(Order::Severity))
+            ),
             Some(_) => "✓ nothing is wrong".to_owned(),
         },
         _ => "reading".to_owned(),
@@ -440,8 +447,9 @@ pub fn path(app: &App) -> (String, Vec<Piece>) {
         Screen::Store => {
             let at = super::log_row(app).map_or_else(|| "?".to_owned(), |row| digits(row.at));
             let mut views = Vec::new();
-            for binding in keys::on_screen(Screen::Store, true).filter(|b| b.command.is_view()) {
-                views.push(label(binding.keys[0]));
+            let keys = app.settings.keys.on_screen(Screen::Store, true);
+            for binding in keys.filter(|line| line.command.is_view()) {
+                views.push(label(binding.first_key()));
                 views.push(plain(format!(" {}  ", binding.footer)));
             }
             let source = if state.is_wire() { "record" } else { "commitlog" };
@@ -484,11 +492,15 @@ fn queue_check(app: &App) -> Piece {
     );
     match state.sums.get(name) {
         Some(sums) if runs => plain(format!(
-            "checking: {} of {}  x stops ",
+            "checking: {} of {}  {} stops ",
             digits(sums.reached),
-            digits(sums.end)
+            digits(sums.end),
+            app.key(Command::Store(Order::Stop))
         )),
-        None if runs => plain("checking  x stops "),
+        None if runs => plain(format!(
+            "checking  {} stops ",
+            app.key(Command::Store(Order::Stop))
+        )),
         Some(sums) if sums.wrong() == 0 && sums.over && !sums.stopped => (
             format!("✓ all {} entries lead to their record ", digits(sums.entries)),
             Role::Ok,

@@ -93,9 +93,11 @@ fn console(root: &Path, look: Look) -> App {
         colour: look.colour,
         may_colour: true,
         palette: rmq::tui::view::theme::Palette::Default,
+        themes: Vec::new(),
         contexts: Vec::new(),
         serving: false,
         ascii: look.ascii,
+        keys: rmq::tui::keys::Keys::default(),
         zone: jiff::tz::TimeZone::UTC,
     };
     let mut app = App::new(settings, Vec::new(), Screen::Store, NOW);
