@@ -345,9 +345,10 @@ mod tests {
             assert!(many[20].0 - many[0].0 >= WINDOW, "{many:?}");
         }
         assert_eq!(flying.into_inner().unwrap().1, IN_FLIGHT);
-        // 300 calls need fourteen seconds after the first twenty, those below the first rank sixteen; the deadline waited.
+        // 75 of the first rank at 20 a second and 225 at 16 a second take 17.8 s, of which those of the first second are
+        // not waited for; the deadline waited.
         let took = left[299].0 - start;
-        assert!((secs(14.0)..secs(16.5)).contains(&took), "{took:?}");
+        assert!((secs(16.5)..secs(17.9)).contains(&took), "{took:?}");
         assert!(left.iter().all(|(_, left)| *left > secs(3.5)), "{left:?}");
     }
 

@@ -95,6 +95,9 @@ mod tests {
         )
         .unwrap();
         assert!(lite.sharding_to_broker && lite.subscriber.is_empty());
-        assert_eq!((lite.topic_offset.min_offset, lite.topic_offset.max_offset), (0, 2));
+        assert_eq!(
+            (lite.topic_offset.min_offset, lite.topic_offset.max_offset),
+            (0, 2)
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The list of topics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::bar::{self, Base};
 use super::theme::Role;
@@ -71,6 +71,9 @@ pub fn table(app: &App) -> Table {
         table.columns.pop();
     }
     let notes = notes(model);
+    // Before any broker told its groups, nobody said "none".
+    let lag = model.lag_total();
+    let bound = lag.value.map(|_| super::groups::bound(lag.partial));
     let mut listed: Vec<(&TopicState, f64)> = (model.snapshot.topics.iter())
         .filter(|t| is_listed(app, t.kind))
         .map(|t| (t, t.brokers.iter().filter_map(|on| on.in_tps.fresh()).sum()))
@@ -87,11 +90,9 @@ pub fn table(app: &App) -> Table {
             spark(model, &topic.name),
         ];
         cells.extend(brief(app, &topic.name));
-        let groups = model.groups_of(&topic.name);
-        // Before any broker told its groups, nobody said "none".
-        cells.push(match model.lag_total().value {
-            Some(_) => {
-                let bound = super::groups::bound(model.lag_total().partial);
+        cells.push(match bound {
+            Some(bound) => {
+                let groups = model.groups_of(&topic.name);
                 Cell::number(format!("{bound}{groups}"), groups as f64)
             }
             None => Cell::unknown(),
@@ -110,10 +111,15 @@ pub fn table(app: &App) -> Table {
     table
 }
 
-/// What findings say of topics.
-fn notes(model: &Model) -> Vec<&Finding> {
-    let of_topic = |f: &&Finding| matches!(f.subject, Subject::Topic(_));
-    model.findings.iter().filter(of_topic).collect()
+/// The first finding about each topic.
+fn notes(model: &Model) -> HashMap<&str, &Finding> {
+    let mut notes = HashMap::new();
+    for finding in &model.findings {
+        if let Subject::Topic(name) = &finding.subject {
+            notes.entry(name.as_str()).or_insert(finding);
+        }
+    }
+    notes
 }
 
 /// The values of one field on all brokers; a star when they differ.
@@ -231,7 +237,7 @@ pub fn age(now_ms: i64, at_ms: i64) -> Cell {
     Cell::number(text::age(age), age as f64)
 }
 
-fn note(app: &App, topic: &TopicState, notes: &[&Finding]) -> Cell {
+fn note(app: &App, topic: &TopicState, notes: &HashMap<&str, &Finding>) -> Cell {
     let model = app.shown();
     // Numbers on their way are no finding.
     if let Some(work) = app.work_on(&Subject::Topic(topic.name.clone())) {
@@ -241,8 +247,7 @@ fn note(app: &App, topic: &TopicState, notes: &[&Finding]) -> Cell {
             Role::Warn,
         );
     }
-    let about = |f: &&&Finding| matches!(&f.subject, Subject::Topic(name) if *name == topic.name);
-    if let Some(finding) = notes.iter().find(about) {
+    if let Some(finding) = notes.get(topic.name.as_str()) {
         let (glyph, role) = super::rows::severity(finding.severity);
         return Cell::of(format!("{glyph} {}", finding.rule.replace('-', " ")), role);
     }

@@ -609,7 +609,7 @@ async fn forty_failures_have_their_code_and_stay_readable() {
         ("mqadmin noSuchCmd", 2),
         ("mqadmin topicRoute", 2),
         ("mqadmin topicRoute -t NoTopic", 4),
-        ("mqadmin updateStaticTopic -c C -t T -qn 4", 12),
+        ("mqadmin updateStaticTopic -c C -t T -qn 4", 4),
         (
             "mqadmin queryMsgByOffset -t OrderEvents -b broker-a -i 0 -o 99999",
             4,

@@ -275,10 +275,7 @@ async fn what_our_brokers_do_not_answer_is_12() {
     }
     let ran = rmq.line("static-topic create Fixed --queues 2 --yes").await;
     assert_eq!(ran.code, 12, "{ran:?}");
-    assert!(
-        ran.stderr.contains("UPDATE_AND_CREATE_STATIC_TOPIC"),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.contains("UPDATE_AND_CREATE_STATIC_TOPIC"), "{ran:?}");
     for (line, code) in [
         ("static-topic get T", 4),
         ("static-topic get Absent", 4),

@@ -463,7 +463,7 @@ pub fn answer(app: &mut App, story: Story) {
     let of_servers = app
         .wants()
         .into_iter()
-        .filter(|wanted| !matches!(wanted.want, Want::Store(_)));
+        .filter(|wanted| !matches!(wanted.want, Want::Store(_) | Want::Wire(_)));
     let updates = of_servers.map(|wanted| {
         let found = if story == Story::AllDied {
             Err("no answer within 2.0s".to_owned())
@@ -496,6 +496,7 @@ pub fn flood(app: &mut App) {
         queue: 0,
         max: 1_000_000,
         committed: Some(1_000_000 - i * 7),
+        hole: 0,
         inflight: None,
         last_consumed_ms: Some(NOW - 5_000),
     });

@@ -104,7 +104,7 @@ impl Program {
     pub(super) fn colours(&self) -> Vec<vt100::Color> {
         let screen = self.screen.lock().unwrap();
         let (rows, columns) = screen.screen().size();
-        let cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let cells = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
         let cells = cells.filter_map(|(row, column)| screen.screen().cell(row, column));
         cells.map(vt100::Cell::fgcolor).collect()
     }

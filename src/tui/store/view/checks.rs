@@ -49,9 +49,6 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                     format!("  {depth} {} {:02}:{:02}", word.0, seconds / 60, seconds % 60),
                     word.1,
                 ));
-                if let Some(at) = seen.resumed_at {
-                    title.push(plain(format!("  went on at {}", digits(at))));
-                }
                 if app
                     .store
                     .about
@@ -324,6 +321,9 @@ fn progress(seen: &Verifying, roomy: bool) -> Vec<Vec<Piece>> {
         if !counts.is_empty() {
             out.push(counts);
         }
+    }
+    if let Some(at) = seen.resumed_at {
+        out.push(vec![label("from  "), plain(format!("went on at {}", digits(at)))]);
     }
     if let Some(report) = &seen.report {
         out.push(vec![

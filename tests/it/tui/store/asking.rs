@@ -595,7 +595,8 @@ fn a_verification_that_was_stopped_gives_its_state_file_back() {
         "it was through with nothing"
     );
     let seen = verified(&inspector, store.path(), true);
-    assert_eq!((seen.ended, seen.findings.len()), (Some(Ended::Complete), 3));
+    // Three records, and the three entries that lead to them.
+    assert_eq!((seen.ended, seen.findings.len()), (Some(Ended::Complete), 6));
     // Where there is no place for a file, there is nothing to go on with.
     let inside = Inspector::noting_in(Some(store.path().to_owned()));
     assert_eq!(verified(&inside, store.path(), true).ended, Some(Ended::Complete));
