@@ -223,12 +223,17 @@ impl Broker {
     pub(super) async fn holds(&self, last: Option<&Appended>) -> bool {
         let Some(last) = last else { return true };
         loop {
-            let durable = self.store.durable(last, true);
-            match self.stopping.run_until_cancelled(durable).await {
-                Some(Durability::Done) => return true,
+            let durability = tokio::select! {
+                biased;
+                // What holds already is told at a stop as well, else the next start would put it again.
+                durability = self.store.durable(last, true) => durability,
+                () = self.stopping.cancelled() => return false,
+            };
+            match durability {
+                Durability::Done => return true,
                 // It is in the log already; putting it once more would not make it faster.
-                Some(Durability::FlushTimeout) => {}
-                Some(Durability::FlushFailed) | None => return false,
+                Durability::FlushTimeout => {}
+                Durability::FlushFailed => return false,
             }
         }
     }
