@@ -148,15 +148,10 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
     let offline = args.store.is_some()
         && !named(&global.namesrv, "RMQ_NAMESRV")
         && !named(&global.context, "RMQ_CONTEXT");
-    if let Some(dir) = &args.record {
-        if offline {
-            return Err(Failure::usage(
-                "--record: without a network there is nothing to record",
-            ));
-        }
-        // A directory that cannot be written to is told of before the terminal is taken.
-        std::fs::create_dir_all(dir)
-            .map_err(|e| Failure::usage(format!("--record: cannot make {}: {e}", dir.display())))?;
+    if args.record.is_some() && offline {
+        return Err(Failure::usage(
+            "--record: without a network there is nothing to record",
+        ));
     }
     let bad_replies = Arc::new(BadReplies::new(context::state_dir()));
     let hears = Arc::clone(&bad_replies);
@@ -174,6 +169,13 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
         // Lines about requests would land on the screen.
         options.observer = None;
     })?;
+    let context_name = session.context.clone().unwrap_or_default();
+    if let Some(dir) = &args.record {
+        // A file that cannot be written to is told of before the terminal is taken.
+        let path = tui::record::file_of(dir, &context_name);
+        tui::record::prepare(&path)
+            .map_err(|e| Failure::usage(format!("--record: cannot write {}: {e}", path.display())))?;
+    }
     let own_themes = themes::load(global.config.as_deref());
     let palette = themes::named(&args.theme, &own_themes, global.config.as_deref())?;
     let keys = context::load(global.config.as_deref())?.keys(&context::path(global.config.as_deref()))?;
@@ -193,7 +195,7 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
             Some(_) => Screen::Store,
             None => Screen::Overview,
         }),
-        context: session.context.clone().unwrap_or_default(),
+        context: context_name,
         store: args.store.clone().map(|dir| (dir, args.commitlog_dir.clone())),
         offline,
         operator: (!offline).then(|| {

@@ -201,8 +201,9 @@ fn config_page() -> String {
     roff.text([roman(
         "themes/NAME.toml beside the configuration file is the theme NAME of rmq tui. Each slot takes a colour: one of the \
          terminal's sixteen by name (black, red, green, yellow, blue, magenta, cyan, white, each also with bright- in front), \
-         one of 256 by number, \"#rrggbb\", or \"default\". base names the built-in theme that has the others (default, light, \
-         safe). NO_COLOR and --no-color win. The slots:",
+         one of 256 by number, \"#rrggbb\", or \"default\", which is that of ordinary text: what the slots text and background \
+         are where the theme sets them, else the terminal's own. base names the built-in theme that has the others (default, \
+         light, safe). NO_COLOR and --no-color win. The slots:",
     )]);
     for (slot, text) in crate::tui::view::own_theme::SLOTS {
         roff.control("TP", []);

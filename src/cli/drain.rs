@@ -461,8 +461,9 @@ fn tell_safe(
 ) -> Result<(), Failure> {
     for (group, lag) in &look.offline {
         session.warn(&format!(
-            "{group} is offline and {} behind on this broker",
-            counted(*lag, "message")
+            "{group} is offline and {} behind on this broker{}",
+            counted(*lag, "message"),
+            look.unplaced_of(group)
         ));
     }
     let passed_over: Vec<(&String, i64)> = look
@@ -473,8 +474,9 @@ fn tell_safe(
         .collect();
     for (group, lag) in &passed_over {
         session.warn(&format!(
-            "{group} is ignored and {} behind on this broker",
-            counted(*lag, "message")
+            "{group} is ignored and {} behind on this broker{}",
+            counted(*lag, "message"),
+            look.unplaced_of(group)
         ));
     }
     if !look.broadcasting.is_empty() {

@@ -1,7 +1,7 @@
 //! One request: guard, address map, deadline, observer. And the choice of a name server.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -15,10 +15,16 @@ use crate::protocol::frame::Frame;
 use crate::protocol::{Body as _, Request, codes};
 use crate::remoting::CallError;
 
-/// A name server that has not answered in this time gets company: the next one is asked as well.
+/// A name server that has not answered in this time gets company: the next one is asked as well. Not while the question
+/// stands in a line that moves: then nobody was asked yet.
 const HEDGE: Duration = Duration::from_millis(400);
 /// Pause before a request is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+tokio::task_local! {
+    /// Set once the call of this task has left.
+    static LEFT: Arc<AtomicBool>;
+}
 
 /// Requests that change nothing, by code. A read-only client sends no other. Not on the list although they look like
 /// reads: 322 refreshes a broker's liveness, 352 creates the group where auto-create is on, and 11 with the commit
@@ -183,6 +189,8 @@ impl Client {
                     }
                 },
             };
+            // Outside of a question to the name servers nobody listens.
+            let _ = LEFT.try_with(|left| left.store(true, Ordering::Relaxed));
             let start = Instant::now();
             let mut frame = Frame::request(R::CODE, fields.clone());
             frame.body = body.clone();
@@ -207,7 +215,9 @@ impl Client {
                 }
                 Err(_) => false,
             };
-            if !not_taken || again == 0 || deadline.left() <= RETRY_PAUSE {
+            // Of the deadline as the wait for the turn has extended it.
+            let left = left.saturating_sub(start.elapsed());
+            if !not_taken || again == 0 || left <= RETRY_PAUSE {
                 return outcome.map_err(failed);
             }
             again -= 1;
@@ -229,14 +239,20 @@ impl Client {
         let mut waiting = FuturesUnordered::new();
         let mut next = servers.into_iter();
         let (mut tried, mut refused) = (Vec::new(), None);
+        let mut newest = (String::new(), Arc::<AtomicBool>::default());
         loop {
             if waiting.is_empty() {
                 let Some(addr) = next.next() else { break };
-                waiting.push(self.ask_one(addr, header, deadline));
+                newest = (addr.clone(), Arc::default());
+                waiting.push(LEFT.scope(Arc::clone(&newest.1), self.ask_one(addr, header, deadline)));
             }
             let Ok(outcome) = tokio::time::timeout(HEDGE, waiting.next()).await else {
+                if self.is_in_line(&newest.0, &newest.1) {
+                    continue;
+                }
                 if let Some(addr) = next.next() {
-                    waiting.push(self.ask_one(addr, header, deadline));
+                    newest = (addr.clone(), Arc::default());
+                    waiting.push(LEFT.scope(Arc::clone(&newest.1), self.ask_one(addr, header, deadline)));
                     continue;
                 }
                 // All are asked: wait for the first that answers.
@@ -295,6 +311,13 @@ impl Client {
         let server = Server::at(addr);
         let answer = self.call(&server, header, (), deadline).await;
         (server, answer)
+    }
+
+    /// The call has not left yet, and those before it do.
+    fn is_in_line(&self, addr: &str, left: &AtomicBool) -> bool {
+        let pace = self.options.pace.as_ref();
+        !left.load(Ordering::Relaxed)
+            && pace.is_some_and(|pace| pace.moves(&self.options.address_map.dial(addr)))
     }
 
     fn sort_out<R: Request>(

@@ -74,6 +74,8 @@ pub struct Look {
     pub broadcasting: BTreeSet<String>,
     /// Backlog of offline groups, which nobody reads.
     pub offline: BTreeMap<String, i64>,
+    /// Of these backlogs what lies in queues where the group has no position, and where it would begin its clients decide.
+    pub unplaced: BTreeMap<String, i64>,
     /// What waits for its time or its end.
     pub pending: Pending,
     /// Bytes that the slowest slave is behind; `None` without slaves.
@@ -233,6 +235,7 @@ impl Drain {
                 continue;
             }
             let mut line = format!("{group} is {lag} messages behind");
+            line.push_str(&look.unplaced_of(group));
             if inflight > 0 {
                 line.push_str(&format!(" with {inflight} in flight"));
             }
@@ -262,6 +265,16 @@ impl Drain {
             ));
         }
         behind
+    }
+}
+
+impl Look {
+    /// What of a group's backlog lies in queues where it has no position, in words to append; nothing without any.
+    pub fn unplaced_of(&self, group: &str) -> String {
+        match self.unplaced.get(group) {
+            None | Some(0) => String::new(),
+            Some(n) => format!(" ({n} of them in queues where it has no position)"),
+        }
     }
 }
 
@@ -649,18 +662,20 @@ impl Observer {
                         Some(c) => c.subscription_table.keys().cloned().collect(),
                         None => seen.subscribed.get(&group).cloned().unwrap_or_default(),
                     };
+                    let mut unplaced = 0i64;
                     for (topic, config) in subscribed.iter().filter_map(|topic| topics.get_key_value(topic)) {
                         let queues = config.read_queue_nums.max(config.write_queue_nums);
                         let of = (group.as_str(), topic.as_str(), queues.clamp(0, MAX_QUEUES));
                         let untold = seen.untold(client, server, of, &lag.queues).await?;
-                        unread = unread.saturating_add(untold);
+                        unplaced = unplaced.saturating_add(untold);
                     }
-                    Ok::<_, Error>((group, unread, inflight, clients, subscribed))
+                    unread = unread.saturating_add(unplaced);
+                    Ok::<_, Error>((group, (unread, unplaced), inflight, clients, subscribed))
                 }
             })
             .await;
         for answer in lags {
-            let (group, lag, inflight, clients, subscribed) = answer?;
+            let (group, (lag, unplaced), inflight, clients, subscribed) = answer?;
             self.subscribed.insert(group.clone(), subscribed);
             match clients {
                 Some(c) if c.message_model == MessageModel::Broadcasting => {
@@ -677,6 +692,9 @@ impl Observer {
                     look.offline.insert(group.clone(), lag);
                 }
                 None => {}
+            }
+            if unplaced > 0 {
+                look.unplaced.insert(group.clone(), unplaced);
             }
             // What was handed out behind the position; a group that is at the end has none in flight here.
             if lag > 0 && inflight > 0 {
@@ -720,10 +738,13 @@ mod tests {
         assert!(matches!(drain.next(&look(39, 7)), Next::Wait(_)));
         let mut behind = look(41, 7);
         behind.online.insert("CG".into(), 3);
+        behind.unplaced.insert("CG".into(), 2);
         behind.offline.insert("OLD".into(), 9);
         assert_eq!(
             drain.next(&behind),
-            Next::Wait(vec!["CG is 3 messages behind".into()])
+            Next::Wait(vec![
+                "CG is 3 messages behind (2 of them in queues where it has no position)".into()
+            ])
         );
         let mut slave = look(43, 7);
         slave.slave_behind = Some(10);

@@ -11,6 +11,7 @@ use super::admin::message::QueueAt;
 use super::admin::topic::masters;
 use super::error::{Error, Server};
 use super::{Client, Deadline};
+use crate::protocol::body::ConsumeQueueData;
 use crate::protocol::message::{EntryClaim, MessageView, difference};
 use crate::protocol::model::{SysFlag, tags_code};
 use crate::protocol::properties::names;
@@ -53,7 +54,7 @@ pub struct EntryLook {
     pub size: i32,
     /// Tag hash, delivery time or address, as it is.
     pub tags_code: i64,
-    /// The record, or why it could not be had; `None` when it was not asked for, since the records before it were large.
+    /// The record, or why it could not be had; `None` when it was not asked for: too large beside the others.
     pub record: Option<Result<Bytes, String>>,
     /// What the entry says otherwise than the record does.
     pub differences: Vec<String>,
@@ -89,14 +90,23 @@ pub struct QueueRange {
     pub read_queues: Option<i32>,
 }
 
-/// The queues of a topic on all its masters, and who has read how far.
+/// The queues of a topic on all its masters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicRanges {
     /// The queues.
     pub queues: Vec<QueueRange>,
-    /// Positions by group, then broker and queue.
-    pub positions: BTreeMap<String, BTreeMap<(String, i32), i64>>,
     /// Brokers that did not answer, and why.
+    pub failed: Vec<String>,
+}
+
+/// Who has read how far in a topic on one broker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicPositions {
+    /// Positions by group, then queue.
+    pub positions: BTreeMap<String, BTreeMap<i32, i64>>,
+    /// Groups that were not asked for, since there are so many.
+    pub not_asked: usize,
+    /// Groups of which the broker did not tell, and why.
     pub failed: Vec<String>,
 }
 
@@ -133,7 +143,7 @@ impl Client {
             })
     }
 
-    /// The queues of a topic on all its masters, and the positions of its groups.
+    /// The queues of a topic on all its masters.
     pub async fn topic_ranges(&self, topic: &str) -> Result<TopicRanges, Error> {
         let deadline = self.deadline();
         let Some(route) = self.route(topic).await? else {
@@ -153,13 +163,10 @@ impl Client {
                 Ok(mut found) => {
                     answered = true;
                     let read = route.queue_datas.iter().find(|q| q.broker_name == broker.id.name);
-                    for range in &mut found.queues {
+                    for range in &mut found {
                         range.read_queues = read.map(|q| q.read_queue_nums);
                     }
-                    all.queues.append(&mut found.queues);
-                    for (group, positions) in found.positions {
-                        all.positions.entry(group).or_default().extend(positions);
-                    }
+                    all.queues.append(&mut found);
                 }
                 Err(e) => {
                     all.failed.push(format!("{}: {}", broker.id.name, e.reason()));
@@ -179,29 +186,42 @@ impl Client {
         server: &Server,
         topic: &str,
         deadline: Deadline,
-    ) -> Result<TopicRanges, Error> {
-        let (stats, groups) = tokio::try_join!(
-            self.topic_stats(server, topic, deadline),
-            self.topic_groups(server, topic, deadline)
-        )?;
-        let mut found = TopicRanges {
-            queues: (stats.offset_table.into_iter())
-                .map(|(queue, range)| QueueRange {
-                    broker: queue.broker_name,
-                    queue: queue.queue_id,
-                    min: range.min_offset,
-                    max: range.max_offset,
-                    read_queues: None,
-                })
-                .collect(),
-            ..TopicRanges::default()
+    ) -> Result<Vec<QueueRange>, Error> {
+        let stats = self.topic_stats(server, topic, deadline).await?;
+        let ranges = stats.offset_table.into_iter().map(|(queue, range)| QueueRange {
+            broker: queue.broker_name,
+            queue: queue.queue_id,
+            min: range.min_offset,
+            max: range.max_offset,
+            read_queues: None,
+        });
+        Ok(ranges.collect())
+    }
+
+    /// Positions of the groups of a topic on one broker, of the first `most` by name: each is a request. A group of which
+    /// the broker does not tell takes nothing from the others.
+    pub async fn positions_on(
+        &self,
+        server: &Server,
+        topic: &str,
+        most: usize,
+        deadline: Deadline,
+    ) -> Result<TopicPositions, Error> {
+        let groups = self.topic_groups(server, topic, deadline).await?;
+        let mut found = TopicPositions {
+            not_asked: groups.len().saturating_sub(most),
+            ..TopicPositions::default()
         };
-        for group in groups {
-            let lag = self.group_lag(server, &group, Some(topic), deadline).await?;
-            let positions = (lag.queues.into_iter())
-                .filter_map(|row| Some(((row.broker, row.queue), row.committed?)))
-                .collect();
-            found.positions.insert(group, positions);
+        for group in groups.into_iter().take(most) {
+            match self.group_lag(server, &group, Some(topic), deadline).await {
+                Ok(lag) => {
+                    let positions = (lag.queues.into_iter())
+                        .filter_map(|row| Some((row.queue, row.committed?)))
+                        .collect();
+                    found.positions.insert(group, positions);
+                }
+                Err(e) => found.failed.push(format!("{group}: {}", e.reason())),
+            }
         }
         Ok(found)
     }
@@ -245,16 +265,8 @@ impl Client {
         let found = self
             .queue_entries(broker, topic, (queue, from, most), None, deadline)
             .await?;
-        let mut room = MOST_BYTES;
-        let entries = (found.queue_data.into_iter())
-            .take(usize::try_from(most).unwrap_or(0))
-            .map(|entry| {
-                let size = usize::try_from(entry.physic_size).unwrap_or(usize::MAX);
-                let fits = size <= room;
-                room = room.saturating_sub(size);
-                (entry, fits)
-            })
-            .collect();
+        let most = usize::try_from(most).unwrap_or(0);
+        let entries = affordable(found.queue_data.into_iter().take(most));
         let records = self
             .each(entries, |(entry, fits)| async move {
                 if !fits {
@@ -264,37 +276,82 @@ impl Client {
                 (entry, Some(record.map_err(|e| e.reason())))
             })
             .await;
-        let mut slice = QueueSlice {
+        let (entries, end) = looks((topic, queue), from, records);
+        Ok(QueueSlice {
             min,
             max,
             here,
-            ..QueueSlice::default()
-        };
-        let mut offset = from;
-        for (entry, record) in records {
-            let claim = EntryClaim {
-                topic,
-                queue,
-                offset,
-                size: entry.physic_size,
-            };
-            let (differences, messages) = match &record {
-                Some(Ok(bytes)) => compared(&claim, (entry.physic_offset, entry.tags_code), bytes),
-                _ => (Vec::new(), 1),
-            };
-            slice.entries.push(EntryLook {
-                offset,
-                at: entry.physic_offset,
-                size: entry.physic_size,
-                tags_code: entry.tags_code,
-                record,
-                differences,
-            });
-            offset = offset.saturating_add(messages);
-        }
-        slice.end = offset;
-        Ok(slice)
+            entries,
+            end,
+        })
     }
+}
+
+/// Which records are asked for: those that have room beside the ones before them. A size that cannot be takes none.
+fn affordable(entries: impl Iterator<Item = ConsumeQueueData>) -> Vec<(ConsumeQueueData, bool)> {
+    let mut room = MOST_BYTES;
+    entries
+        .map(|entry| {
+            let size = usize::try_from(entry.physic_size).unwrap_or(0);
+            let fits = size <= room;
+            if fits {
+                room -= size;
+            }
+            (entry, fits)
+        })
+        .collect()
+}
+
+/// The entries from a queue offset on beside their records, and the offset behind the last.
+///
+/// An entry of a batch queue stands for several messages: how many is known of its record only. Behind one whose record
+/// is not known, and at the begin, the next record of this very queue says where it stands.
+fn looks(
+    (topic, queue): (&str, i32),
+    from: i64,
+    records: Vec<(ConsumeQueueData, Option<Result<Bytes, String>>)>,
+) -> (Vec<EntryLook>, i64) {
+    let view_of = |record: &Option<Result<Bytes, String>>| match record {
+        Some(Ok(bytes)) => MessageView::parse(bytes).ok().map(|view| {
+            let is_here = view.topic() == topic && view.queue_id() == queue;
+            (is_here, view.queue_offset(), messages_of(&view))
+        }),
+        _ => None,
+    };
+    let is_batch = (records.iter()).any(|(_, record)| view_of(record).is_some_and(|view| view.2 > 1));
+    let mut offset = from;
+    let mut is_sure = !is_batch;
+    let mut entries = Vec::with_capacity(records.len());
+    for (entry, record) in records {
+        let view = view_of(&record);
+        if let Some((true, first, messages)) = view
+            && !is_sure
+            && first.saturating_add(messages) > offset
+        {
+            offset = first;
+        }
+        let claim = EntryClaim {
+            topic,
+            queue,
+            offset,
+            size: entry.physic_size,
+        };
+        let differences = match &record {
+            Some(Ok(bytes)) => compared(&claim, (entry.physic_offset, entry.tags_code), bytes),
+            _ => Vec::new(),
+        };
+        entries.push(EntryLook {
+            offset,
+            at: entry.physic_offset,
+            size: entry.physic_size,
+            tags_code: entry.tags_code,
+            record,
+            differences,
+        });
+        is_sure = !is_batch || view.is_some_and(|(is_here, ..)| is_here);
+        offset = offset.saturating_add(view.map_or(1, |(.., messages)| messages));
+    }
+    (entries, offset)
 }
 
 fn no_topic(topic: &str) -> Error {
@@ -306,11 +363,11 @@ fn no_topic(topic: &str) -> Error {
     }
 }
 
-/// What an entry says otherwise than its record, and how many messages the record has.
-fn compared(claim: &EntryClaim<'_>, (at, code): (i64, i64), bytes: &[u8]) -> (Vec<String>, i64) {
+/// What an entry says otherwise than its record.
+fn compared(claim: &EntryClaim<'_>, (at, code): (i64, i64), bytes: &[u8]) -> Vec<String> {
     let view = match MessageView::parse(bytes) {
         Ok(view) => view,
-        Err(fault) => return (vec![fault.to_string()], 1),
+        Err(fault) => return vec![fault.to_string()],
     };
     let mut differences = claim.differences(&view);
     if view.physical_offset() != at {
@@ -327,16 +384,17 @@ fn compared(claim: &EntryClaim<'_>, (at, code): (i64, i64), bytes: &[u8]) -> (Ve
     } else if !is_address(code) && code != expected {
         differences.push(difference("tag hash", &code, &expected));
     }
-    let messages = if view.sys_flag().0 & SysFlag::INNER_BATCH == 0 {
-        1
-    } else {
-        let count = view
-            .properties()
-            .get(names::INNER_NUM)
-            .and_then(|n| n.parse().ok());
-        count.filter(|&n: &i64| n > 0).unwrap_or(1)
-    };
-    (differences, messages)
+    differences
+}
+
+/// How many messages a record has.
+fn messages_of(view: &MessageView<'_>) -> i64 {
+    if view.sys_flag().0 & SysFlag::INNER_BATCH == 0 {
+        return 1;
+    }
+    let count = view.properties().get(names::INNER_NUM);
+    let count = count.and_then(|n| n.parse().ok());
+    count.filter(|&n: &i64| n > 0).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -347,6 +405,10 @@ mod tests {
     use crate::protocol::message::{NewMessage, Stamp};
 
     fn record(properties: &str, sys_flag: i32) -> Vec<u8> {
+        record_at(properties, sys_flag, 7)
+    }
+
+    fn record_at(properties: &str, sys_flag: i32, queue_offset: i64) -> Vec<u8> {
         let message = NewMessage {
             topic: "T".into(),
             queue_id: 2,
@@ -361,7 +423,7 @@ mod tests {
             properties: properties.into(),
         };
         let stamp = Stamp {
-            queue_offset: 7,
+            queue_offset,
             physical_offset: 4096,
             store_timestamp: 1000,
         };
@@ -379,9 +441,10 @@ mod tests {
             offset: 7,
             size,
         };
-        assert_eq!(compared(&claim, (4096, 83_834), &bytes), (Vec::new(), 1));
-        assert_eq!(compared(&claim, (4096, MOST_ADDRESS), &bytes), (Vec::new(), 1));
-        let wrong = |claim: EntryClaim<'_>, place| compared(&claim, place, &bytes).0.join("; ");
+        let none = Vec::<String>::new();
+        assert_eq!(compared(&claim, (4096, 83_834), &bytes), none);
+        assert_eq!(compared(&claim, (4096, MOST_ADDRESS), &bytes), none);
+        let wrong = |claim: EntryClaim<'_>, place| compared(&claim, place, &bytes).join("; ");
         assert_eq!(wrong(claim, (4096, 1)), "tag hash: entry 1, record 83834");
         assert_eq!(
             wrong(claim, (4000, 83_834)),
@@ -399,19 +462,71 @@ mod tests {
         let mut torn = bytes.clone();
         let body = torn.windows(10).position(|part| part == b"0123456789").unwrap();
         torn[body] ^= 1;
-        assert!(!compared(&claim, (4096, 83_834), &torn).0.is_empty());
-        assert!(!compared(&claim, (4096, 83_834), &bytes[..20]).0.is_empty());
+        assert!(!compared(&claim, (4096, 83_834), &torn).is_empty());
+        assert!(!compared(&claim, (4096, 83_834), &bytes[..20]).is_empty());
+    }
+
+    /// A record at a queue offset, and its entry.
+    fn stored(at: i64, messages: i64) -> (ConsumeQueueData, Bytes) {
+        let (properties, flag) = match messages {
+            1 => (String::new(), 0),
+            n => (format!("INNER_NUM\u{1}{n}\u{2}"), SysFlag::INNER_BATCH),
+        };
+        let bytes = record_at(&properties, flag, at);
+        let entry = ConsumeQueueData {
+            physic_offset: 4096,
+            physic_size: i32::try_from(bytes.len()).unwrap(),
+            ..ConsumeQueueData::default()
+        };
+        (entry, bytes.into())
     }
 
     #[test]
-    fn a_record_of_several_messages_takes_several_offsets() {
-        let bytes = record("INNER_NUM\u{1}5\u{2}", SysFlag::INNER_BATCH);
-        let claim = EntryClaim {
-            topic: "T",
-            queue: 2,
-            offset: 7,
-            size: i32::try_from(bytes.len()).unwrap(),
-        };
-        assert_eq!(compared(&claim, (4096, 0), &bytes), (Vec::new(), 5));
+    fn behind_a_record_that_is_not_known_the_next_one_says_where_it_stands() {
+        // Batches of 5, 4, 3 and 1 messages from offset 10 on; the queue is asked from the middle of the first.
+        let wanted = [10, 15, 19, 22];
+        for unread in 0..wanted.len() {
+            let rows = [(10, 5), (15, 4), (19, 3), (22, 1)].into_iter().enumerate();
+            let rows = rows.map(|(n, (at, messages))| {
+                let (entry, bytes) = stored(at, messages);
+                let record = if n == unread {
+                    Err("gone".to_owned())
+                } else {
+                    Ok(bytes)
+                };
+                (entry, Some(record))
+            });
+            let (entries, end) = looks(("T", 2), 12, rows.collect());
+            for (n, entry) in entries.iter().enumerate().filter(|(n, _)| *n != unread) {
+                assert_eq!(
+                    (entry.offset, &entry.differences),
+                    (wanted[n], &Vec::new()),
+                    "{unread}"
+                );
+            }
+            assert_eq!(end, 23, "{unread}");
+        }
+        // In a queue without batches each entry is one message, whatever a record says.
+        let rows = [(7, None), (9, Some(())), (9, Some(()))]
+            .into_iter()
+            .map(|(at, known)| {
+                let (entry, bytes) = stored(at, 1);
+                (entry, known.map(|()| Ok(bytes)))
+            });
+        let (entries, end) = looks(("T", 2), 7, rows.collect());
+        assert_eq!(entries[1].differences, ["queue offset: entry 8, record 9"]);
+        assert_eq!((entries[2].offset, entries[2].differences.len(), end), (9, 0, 10));
+    }
+
+    #[test]
+    fn one_size_that_cannot_be_or_is_huge_leaves_the_others_their_room() {
+        let sizes = [-5, i32::MAX, 100, 8 * 1024 * 1024, 8 * 1024 * 1024 - 100];
+        let entries = sizes.into_iter().map(|physic_size| ConsumeQueueData {
+            physic_size,
+            ..ConsumeQueueData::default()
+        });
+        let asked: Vec<bool> = affordable(entries).into_iter().map(|(_, fits)| fits).collect();
+        // The one that cannot be is asked for, and its record says what is wrong.
+        assert_eq!(asked, [true, false, true, false, true]);
     }
 }

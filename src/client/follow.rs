@@ -25,6 +25,8 @@ const HOLD: Duration = Duration::from_secs(15);
 const GRACE: Duration = Duration::from_secs(10);
 /// Rest before a pull that failed is tried again.
 const REST: Duration = Duration::from_secs(1);
+/// How a notice ends that speaks of a broker which does not answer: it is over when the broker does.
+pub const AGAIN: &str = "; trying again";
 /// Pause between two notices of falling behind.
 const BEHIND_EVERY: Duration = Duration::from_secs(10);
 /// Messages of one pull.
@@ -146,8 +148,8 @@ impl Follow {
     }
 
     /// Queues that are followed.
-    pub fn queues(&self) -> usize {
-        self.known.len()
+    pub fn queues(&self) -> &[QueueAt] {
+        &self.known
     }
 
     /// Brokers that do not answer at present, with the reason.
@@ -204,7 +206,7 @@ impl Follow {
             Err(e) => {
                 let why = e.reason();
                 if self.silent.insert(who.clone(), why.clone()).as_ref() != Some(&why) {
-                    self.notices.push(format!("{who}: {why}; trying again"));
+                    self.notices.push(format!("{who}: {why}{AGAIN}"));
                 }
                 (offset, REST)
             }

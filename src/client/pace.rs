@@ -8,6 +8,11 @@
 //!
 //! An operation that asks hundreds of things shares one [`Deadline`]; the time that its calls stand in a line which moves
 //! does not count against it. A line that does not move (all calls hang) costs one deadline, as without a budget.
+//! At one or two calls a second the next call leaves a whole second after the last and the rounding of timers later; a
+//! line moves as long as that takes no longer than a tenth of a second more.
+//!
+//! A call of the second rank that has waited for [`PATIENCE`] goes with those of the first: a budget that those use up
+//! entirely must not stop everything else for ever.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZeroU32;
@@ -23,6 +28,8 @@ use super::Deadline;
 pub const IN_FLIGHT: usize = 4;
 /// The stretch of time in which calls are counted.
 const WINDOW: Duration = Duration::from_secs(1);
+/// How long calls of the first rank go before one of the second.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Addresses that are remembered; those at rest are forgotten first.
 const DOORS: usize = 1024;
 /// Deadlines whose waits are remembered.
@@ -77,8 +84,17 @@ struct Door {
     /// When the newest calls left, oldest first; those of the last second.
     left: VecDeque<Instant>,
     last: Option<Instant>,
+    /// When a call of the second rank passed those of the first.
+    passed: Option<Instant>,
     flying: usize,
-    waiting: BTreeMap<(Rank, u64), Arc<Notify>>,
+    waiting: BTreeMap<(Rank, u64), Waiting>,
+}
+
+/// A call in line.
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    woken: Arc<Notify>,
 }
 
 impl Door {
@@ -91,12 +107,36 @@ impl Door {
     /// A call left it a moment ago: those in line come nearer.
     fn moves(&self, now: Instant) -> bool {
         self.last
-            .is_some_and(|last| now.saturating_duration_since(last) <= WINDOW)
+            .is_some_and(|last| now.saturating_duration_since(last) <= WINDOW + WINDOW / 10)
     }
 
+    /// The call of the second rank that has waited longest, and from when on it may pass those of the first.
+    fn passer(&self) -> Option<((Rank, u64), Instant)> {
+        let mut seconds = self.waiting.range((Rank::Second, 0)..(Rank::Spare, 0));
+        let (number, waiting) = seconds.next()?;
+        let patient = waiting.since + PATIENCE;
+        let again = self.passed.map_or(patient, |at| at + 2 * WINDOW);
+        Some((*number, patient.max(again)))
+    }
+
+    /// Whose turn is next, and whether it passes calls of the first rank.
+    fn first(&self, now: Instant) -> Option<((Rank, u64), bool)> {
+        if let Some((number, from)) = self.passer()
+            && from <= now
+        {
+            return Some((number, true));
+        }
+        self.waiting.first_key_value().map(|(number, _)| (*number, false))
+    }
+
+    /// Wakes whose turn is next, and who may pass soon, which looks at when that is.
     fn wake_first(&self) {
-        if let Some((_, first)) = self.waiting.first_key_value() {
-            first.notify_one();
+        let first = self.first(Instant::now()).map(|(number, _)| number);
+        let passer = self.passer().map(|(number, _)| number);
+        for number in [first, passer].into_iter().flatten() {
+            if let Some(waiting) = self.waiting.get(&number) {
+                waiting.woken.notify_one();
+            }
         }
     }
 }
@@ -148,6 +188,12 @@ impl Pace {
         per_second.saturating_sub(door.left.len() + door.waiting.len())
     }
 
+    /// A call to `addr` left a moment ago, so that the line there moves.
+    pub(super) fn moves(&self, addr: &str) -> bool {
+        let now = Instant::now();
+        self.lock().doors.get(addr).is_some_and(|door| door.moves(now))
+    }
+
     /// Waits for a turn. Gives what is left of the deadline then; `None` when the deadline came first.
     pub(super) async fn turn(
         self: &Arc<Self>,
@@ -185,7 +231,11 @@ impl Pace {
             (state.doors).retain(|_, d| d.flying > 0 || !d.waiting.is_empty() || d.moves(now));
         }
         let door = state.doors.entry(addr.to_owned()).or_default();
-        door.waiting.insert(number, Arc::clone(&woken));
+        let waiting = Waiting {
+            since: Instant::now(),
+            woken: Arc::clone(&woken),
+        };
+        door.waiting.insert(number, waiting);
         Place {
             pace: Arc::clone(self),
             addr: addr.to_owned(),
@@ -210,18 +260,31 @@ impl Pace {
         }
         // A line that stands still is looked at when the deadline is over, one that moves a moment later.
         let patience = (end + waited).max(now + WINDOW / 10);
-        let is_first = door.waiting.first_key_value().map(|(number, _)| *number) == Some(place.number);
-        let (per_second, in_flight) = self.share(place.number.0);
-        if !is_first || door.flying >= in_flight {
-            return Next::Wait(patience);
+        let first = door.first(now).filter(|(number, _)| *number == place.number);
+        let Some((_, passes)) = first else {
+            // It looks again when it may pass.
+            let from = door.passer().filter(|(number, _)| *number == place.number);
+            return Next::Wait(from.map_or(patience, |(_, from)| patience.min(from)));
+        };
+        let rank = if passes { Rank::First } else { place.number.0 };
+        let (per_second, in_flight) = self.share(rank);
+        let until = match door.passer() {
+            Some((number, from)) if number == place.number && from > now => patience.min(from),
+            _ => patience,
+        };
+        if door.flying >= in_flight {
+            return Next::Wait(until);
         }
         if let Some(over) = door.left.len().checked_sub(per_second) {
             let free = door.left.get(over).map_or(now, |at| *at + WINDOW);
-            return Next::Wait(free.min(patience));
+            return Next::Wait(free.min(until));
         }
         door.waiting.remove(&place.number);
         door.left.push_back(now);
         door.last = Some(now);
+        if passes {
+            door.passed = Some(now);
+        }
         door.flying += 1;
         door.wake_first();
         let waited = if moves {
@@ -393,6 +456,58 @@ mod tests {
         assert_eq!(gave_up, None);
         assert!((secs(2.5)..secs(2.8)).contains(&(at - start)), "{:?}", at - start);
         assert_eq!(pace.room("another"), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_a_second_that_leaves_late_still_moves() {
+        for budget in [1, 2] {
+            let pace = pace(budget);
+            // Timers go by whole milliseconds, so that each call leaves a part of one late.
+            tokio::time::advance(Duration::from_micros(300)).await;
+            let deadline = Deadline::after(secs(2.0));
+            let calls = (0..8).map(|_| call(&pace, Rank::Second, deadline, secs(0.01)));
+            let left = futures_util::future::join_all(calls).await;
+            assert!(left.iter().all(Option::is_some), "{budget}: {left:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_budget_that_the_first_rank_uses_up_lets_the_second_pass() {
+        for budget in [1, 2] {
+            let pace = pace(budget);
+            let start = Instant::now();
+            let long = Deadline::after(secs(600.0));
+            // Twice as many of the first rank as there is room for, for ever.
+            let firsts = async {
+                let beats = (0..240).map(|n| {
+                    let pace = &pace;
+                    async move {
+                        tokio::time::sleep(secs(0.25 * f64::from(n))).await;
+                        call(pace, Rank::First, long, secs(0.01)).await
+                    }
+                });
+                futures_util::future::join_all(beats).await
+            };
+            let seconds = (0..4).map(|_| call(&pace, Rank::Second, long, secs(0.01)));
+            let seconds = async {
+                tokio::time::sleep(secs(1.0)).await;
+                futures_util::future::join_all(seconds).await
+            };
+            let (firsts, seconds) = tokio::join!(firsts, seconds);
+            let mut late: Vec<Duration> = seconds
+                .into_iter()
+                .map(|left| left.expect("a turn").0 - start)
+                .collect();
+            late.sort();
+            assert!(late[0] >= secs(6.0) && late[3] < secs(20.0), "{budget}: {late:?}");
+            // The first rank keeps at least half.
+            let early = firsts
+                .iter()
+                .flatten()
+                .filter(|(at, _)| *at - start < secs(20.0))
+                .count();
+            assert!(early >= 10 * budget as usize - 1, "{budget}: {early}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

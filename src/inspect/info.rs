@@ -143,7 +143,7 @@ pub struct Restart {
 }
 
 /// Where the next start would begin and end, without a look into all queues: after a crash none is needed, after a
-/// clean stop all are, and with more than `most` of them it is left open. `going` ends it with false. `written` is the
+/// clean stop all are, and with more than `most` of them, or with queues in RocksDB, it is left open. `going` ends it with false. `written` is the
 /// end of the log.
 pub fn restart(
     store: &Store,
@@ -155,11 +155,10 @@ pub fn restart(
     let checkpoint = store.checkpoint()?;
     let mut reached = None;
     if store.abort()?.is_none() {
-        let names = if store.is_rocks_db() {
-            Vec::new()
-        } else {
-            store.queues()?
-        };
+        if store.is_rocks_db() {
+            return Ok(None);
+        }
+        let names = store.queues()?;
         if names.len() > most {
             return Ok(None);
         }

@@ -44,7 +44,9 @@ pub use tables::{TableFile, TableState, table, tables};
 pub use timer::{
     Chain, LogStats as TimerLogStats, SlotRow, TIMER_TOPIC, Timer, UnitCheck, UnitStep, WheelStats,
 };
-pub use verify::{Depth, Finding, Options, Progress, Report, Severity, resumable, state_file, verify};
+pub use verify::{
+    Depth, Finding, Options, Progress, Report, Resumable, Severity, resumable, state_file, verify,
+};
 
 /// Bytes that are read at once to look at one record.
 const GLANCE: usize = 32 * 1024;

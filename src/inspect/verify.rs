@@ -149,6 +149,8 @@ pub struct Report {
     pub stopped: bool,
     /// Offset of the log that it went on from, when it took over from an earlier pass.
     pub resumed_at: Option<u64>,
+    /// When that one looked at what is before, epoch ms: what it found there is told as of then.
+    pub resumed_of_ms: Option<i64>,
     /// An earlier pass ended before it was through and could have been resumed; this one began anew.
     pub could_resume: bool,
 }
@@ -184,9 +186,17 @@ pub fn state_file(dir: &Path, root: &Path) -> Option<PathBuf> {
     (!is_inside(&root, &path)).then_some(path)
 }
 
-/// Offset of the log that a full pass would go on from with this state file; `None` when there is nothing to go on
-/// with.
-pub fn resumable(store: &Store, path: &Path) -> Result<Option<u64>, Error> {
+/// Where a full pass would go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resumable {
+    /// Offset of the log.
+    pub at: u64,
+    /// When what is before it was looked at first, epoch ms: queues may have changed since.
+    pub of_ms: Option<i64>,
+}
+
+/// Where a full pass would go on with this state file; `None` when there is nothing to go on with.
+pub fn resumable(store: &Store, path: &Path) -> Result<Option<Resumable>, Error> {
     state::reached(store, &store.log()?, path)
 }
 

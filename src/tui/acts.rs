@@ -106,7 +106,7 @@ fn new_topic() -> Form {
         .field(Field::new("perm", Some("--perm"), "6 rw, 4 r, 2 w").preset("6"))
         .field(Field::new("type", Some("--type"), "normal, fifo, delay, transaction, mixed").preset("normal"))
         .field(Field::new("cluster", Some("--cluster"), "empty: the only one"))
-        .note("A name that exists is refused; q changes an existing topic.")
+        .note("A name that exists is refused: no topic is changed.")
 }
 
 fn queues(app: &App, name: &str) -> Form {
@@ -122,7 +122,10 @@ fn queues(app: &App, name: &str) -> Form {
         .note(format!("now {now}"))
         .note("More: consumers get the new queues first, then producers.")
         .note("Fewer: producers leave first; the queues are drained, then they lose their readers.")
-        .note("It goes on after this dialog is closed; after quitting, u or --resume goes on or back.")
+        .note(format!(
+            "It goes on after this dialog is closed; after quitting, {} or --resume goes on or back.",
+            app.key(Command::Undo)
+        ))
 }
 
 fn perm(app: &App, name: &str) -> Form {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,7 @@ impl BadReplies {
         runtime.spawn_blocking(move || {
             let kept = match dir {
                 None => Err("there is no state directory".to_owned()),
-                Some(dir) => keep(&dir, &format!("{now_ms}-{request}.bin"), &bytes)
+                Some(dir) => keep(&dir, &name(now_ms, request), &bytes)
                     .map(|path| path.display().to_string())
                     .map_err(|e| e.to_string()),
             };
@@ -100,11 +101,19 @@ impl BadReplies {
     }
 }
 
-/// Writes a file, and removes the oldest ones beyond [`FILES`].
+/// A name that no other reply has, of this process or of another one; the time comes first.
+fn name(now_ms: i64, request: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{now_ms}-{}-{n}-{request}.bin", std::process::id())
+}
+
+/// Writes a file that only its owner may read, since replies may have secrets in them, and removes the oldest ones beyond
+/// [`FILES`].
 fn keep(dir: &Path, name: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     let path = dir.join(name);
-    std::fs::write(&path, bytes)?;
+    super::clipboard::write_private(&path, bytes)?;
     let mut files: Vec<PathBuf> = std::fs::read_dir(dir)?
         .flatten()
         .map(|entry| entry.path())
@@ -113,7 +122,11 @@ fn keep(dir: &Path, name: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
     // Names begin with their time.
     files.sort();
     for old in files.iter().take(files.len().saturating_sub(FILES)) {
-        std::fs::remove_file(old)?;
+        match std::fs::remove_file(old) {
+            // Another dashboard was faster.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
     }
     Ok(path)
 }
@@ -133,5 +146,20 @@ mod tests {
         assert_eq!(names.len(), FILES);
         assert!(!dir.join("1700000000004-X.bin").exists());
         assert!(dir.join("1700000000005-X.bin").exists());
+    }
+
+    #[test]
+    fn two_replies_of_one_moment_are_both_kept_for_their_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = ["a", "b"].map(|bytes| keep(dir.path(), &name(7, "X"), bytes.as_bytes()).unwrap());
+        assert_eq!(
+            kept.clone().map(|path| std::fs::read_to_string(path).unwrap()),
+            ["a", "b"]
+        );
+        #[cfg(unix)]
+        for path in kept {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Where a copied text goes: to the terminal's clipboard (OSC 52), to a file where that cannot work, to both where nobody
 //! can tell. Pure but for [`write`].
 
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -69,12 +70,21 @@ impl Terminal {
 pub fn write(dir: &Path, text: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     let path = dir.join(FILE);
-    let mut options = std::fs::OpenOptions::new();
+    write_private(&path, text.as_bytes())?;
+    Ok(path)
+}
+
+/// Writes a file, in the place of the one before, that only its owner may read.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&path)?.write_all(text.as_bytes())?;
-    Ok(path)
+    let mut file = options.open(path)?;
+    // One that was there keeps its mode otherwise.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(bytes)
 }
 
 #[cfg(test)]
@@ -118,6 +128,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         write(&state, "a long text").unwrap();
+        #[cfg(unix)]
+        {
+            let wide = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            std::fs::set_permissions(state.join(FILE), wide).unwrap();
+        }
         let path = write(&state, "short").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "short");
         #[cfg(unix)]

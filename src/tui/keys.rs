@@ -387,9 +387,16 @@ pub const TABLE: &[Binding] = &[
     ),
     on(
         &[Screen::StoreChecks],
+        Command::Store(Order::VerifyAnew),
+        &["A"],
+        "verify everything from the begin, whatever a stopped verification has kept",
+        "",
+    ),
+    on(
+        &[Screen::StoreChecks],
         Command::Store(Order::Stop),
         &["x"],
-        "stop the verification; what was found stays, V goes on",
+        "stop the verification; what was found stays, and a full one can go on",
         "stop",
     ),
     on(

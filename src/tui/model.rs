@@ -201,8 +201,8 @@ pub struct Model {
     recorded: Recorded,
     parts: BTreeMap<BrokerId, Parts>,
     tried: HashMap<(String, &'static str), i64>,
-    /// What servers deny.
-    denials: HashSet<(String, &'static str)>,
+    /// What servers deny, and of which topic that was told.
+    denials: HashMap<(String, &'static str), Option<String>>,
     groups_by_topic: HashMap<String, usize>,
     /// Counts the changes of what is known.
     version: u64,
@@ -362,7 +362,8 @@ impl Model {
         if !self.is_news(&addr, kind, at_ms) {
             return;
         }
-        self.note_denial(&addr, &format!("name server {addr}"), kind, told.denial(), at_ms);
+        let name = format!("name server {addr}");
+        self.note_denial((&addr, &name), (kind, None), told.denial(), at_ms);
         let server = &mut self.snapshot.name_servers[index];
         match told {
             ServerTold::Cluster(answer) => {
@@ -379,15 +380,34 @@ impl Model {
         }
     }
 
-    /// A server that denies something is told of once, until it allows it.
-    fn note_denial(&mut self, who: &str, name: &str, what: &'static str, why: Option<&str>, at_ms: i64) {
+    /// A server that denies something is told of once, until it allows it; of what it denies topic by topic the first is
+    /// told, until that one is allowed.
+    fn note_denial(
+        &mut self,
+        (who, name): (&str, &str),
+        (what, topic): (&'static str, Option<&str>),
+        why: Option<&str>,
+        at_ms: i64,
+    ) {
         let key = (who.to_owned(), what);
+        let told = self.denials.get(&key);
         match why {
-            None => drop(self.denials.remove(&key)),
+            None => {
+                if told.is_some_and(|told| told.as_deref() == topic) {
+                    self.denials.remove(&key);
+                }
+            }
             Some(why) => {
-                if self.denials.insert(key) {
-                    let text = format!("{name}, {what}: {why}; asked again after a minute");
+                if told.is_none() {
+                    let of = topic.map_or_else(String::new, |topic| format!(" of {topic}"));
+                    let others = if topic.is_some() {
+                        ", others are not told"
+                    } else {
+                        ""
+                    };
+                    let text = format!("{name}, {what}{of}: {why}; asked again after a minute{others}");
                     self.log.push(at_ms, Severity::Warning, text);
+                    self.denials.insert(key, topic.map(str::to_owned));
                 }
             }
         }
@@ -404,7 +424,9 @@ impl Model {
             BrokerTold::Lag(_) => (None, "lag"),
             BrokerTold::Missed(_) => (None, "missed"),
         };
-        let key = topic.map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
+        let key = topic
+            .as_ref()
+            .map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
         // A late answer of a broker that was dropped must not bring it back.
         let Some(index) = self.snapshot.brokers.iter().position(|b| b.broker == id) else {
             return;
@@ -412,7 +434,8 @@ impl Model {
         if !self.is_news(&key, kind, at_ms) {
             return;
         }
-        self.note_denial(&who, &id.to_string(), kind, told.denial(), at_ms);
+        let name = id.to_string();
+        self.note_denial((&who, &name), (kind, topic.as_deref()), told.denial(), at_ms);
         let parts = self.parts.entry(id.clone()).or_default();
         let broker = &mut self.snapshot.brokers[index];
         if matches!(
@@ -997,6 +1020,43 @@ mod tests {
     }
 
     #[test]
+    fn rates_that_are_denied_topic_by_topic_are_told_once_a_broker() {
+        let mut m = model();
+        let id = m.snapshot.brokers[0].broker.clone();
+        let told = |m: &Model| m.log.iter().filter(|line| line.text.contains(", rate")).count();
+        let mut at = 2000;
+        let mut rate = |m: &mut Model, topic: &str, denied: bool| {
+            at += 1000;
+            let answer = if denied {
+                Err("denied: no".to_owned())
+            } else {
+                Ok(1.0)
+            };
+            m.fold(Update {
+                at_ms: at,
+                retry_at_ms: None,
+                told: Told::Broker(id.clone(), BrokerTold::TopicRate(topic.into(), answer)),
+            });
+        };
+        // Allowed and denied topics by turns.
+        for round in 0..5 {
+            for topic in ["a", "b", "c", "d"] {
+                rate(&mut m, topic, topic != "b");
+            }
+            assert_eq!(told(&m), 1, "{round}");
+        }
+        assert!(
+            m.log
+                .iter()
+                .any(|line| line.text.contains("rate of a: denied: no"))
+        );
+        // The one that was told is allowed, and denied again: that is news.
+        rate(&mut m, "a", false);
+        rate(&mut m, "a", true);
+        assert_eq!(told(&m), 2);
+    }
+
+    #[test]
     fn a_denial_and_a_bad_reply_are_told_once() {
         let mut m = model();
         let before = m.log.iter().count();
@@ -1040,7 +1100,7 @@ mod tests {
         let mut recorded = Recorded::default();
         recorded.read(
             "{\"t\":500,\"in\":5.0,\"topics\":{\"T\":9.0,\"U\":1.0},\"put\":[[\"c\",\"a\",0,7.0]]}\n{\"t\":2500,\"in\":99.0}",
-            0,
+            0..=9000,
         );
         for (i, at) in [2000, 4000].into_iter().enumerate() {
             m.fold(runtime("a", Ok(100 * i as i64), at));

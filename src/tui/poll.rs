@@ -1,7 +1,8 @@
 //! Asking: one task per server, each with its own schedule and breaker, so that none waits for another.
 //!
 //! A cycle asks everything that is due, at most [`IN_FLIGHT`] calls at once, and all its calls share one deadline:
-//! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped.
+//! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped. Rates that
+//! nobody looks at wait half a beat for their turn, and no beat counts as skipped because of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -371,17 +372,22 @@ impl Task {
         let deadline = Deadline::after(CYCLE);
         let (client, target) = (Arc::clone(&self.client), self.target.clone());
         let beats = matches!(self.target, Target::Broker(..)) && jobs.iter().any(Job::is_probe);
+        let is_seen = |job: &Job| match job {
+            Job::Rate(topic) => wishes.interest.contains(topic),
+            _ => true,
+        };
         let calls: Vec<_> = jobs
             .into_iter()
             .map(|job| {
-                let is_seen = match &job {
-                    Job::Rate(topic) => wishes.interest.contains(topic),
-                    _ => true,
+                let (rank, until) = if is_seen(&job) {
+                    (Rank::First, deadline)
+                } else {
+                    (Rank::Spare, deadline.at_most(wishes.interval / 2))
                 };
-                let rank = if is_seen { Rank::First } else { Rank::Spare };
-                rank.of(ask(Arc::clone(&client), target.clone(), job, deadline))
+                rank.of(ask(Arc::clone(&client), target.clone(), job, until))
             })
             .collect();
+        let mut took = Duration::ZERO;
         let mut answers: BoxStream<'_, (Job, Told, Outcome)> =
             stream::iter(calls).buffer_unordered(IN_FLIGHT).boxed();
         while let Some((job, told, outcome)) = answers.next().await {
@@ -392,6 +398,9 @@ impl Task {
                 }
                 continue;
             }
+            if is_seen(&job) {
+                took = start.elapsed();
+            }
             let retry_at_ms = self.account(&job, &told, outcome, start, wishes);
             let update = Update {
                 at_ms: super::now_ms(),
@@ -401,8 +410,8 @@ impl Task {
             self.updates.send(update).await.map_err(|_| ())?;
         }
         drop(answers);
-        // Beats that passed meanwhile are counted and not made up for.
-        let missed = start.elapsed().as_millis() / wishes.interval.as_millis().max(1);
+        // Beats that passed while the broker was answering are counted and not made up for.
+        let missed = took.as_millis() / wishes.interval.as_millis().max(1);
         if beats
             && missed > 0
             && let Target::Broker(id, _) = &self.target

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
@@ -22,10 +23,14 @@ use crate::client::snapshot::BrokerId;
 pub const LONGEST: u64 = 4 << 20;
 /// What is older than this when a dashboard starts is not shown.
 const OLDEST_MS: u64 = 24 * 3600 * 1000;
+/// Bytes of a context's name in the name of its file.
+const LONGEST_NAME: usize = 64;
 /// Series that are taken over at most.
 const TRACKS: usize = 8_000;
 /// Texts that wait for the disk; beyond, points are lost.
 const WAITING: usize = 8;
+/// How long the end of a dashboard waits for the disk.
+const LINGER: Duration = Duration::from_secs(1);
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -63,13 +68,14 @@ impl Recorded {
         self.0.is_empty()
     }
 
-    /// Reads lines; what is no line of ours, or older than `from_ms`, is skipped.
-    pub fn read(&mut self, text: &str, from_ms: u64) {
+    /// Reads lines; what is no line of ours, or of a time out of `range`, epoch ms, is skipped: what is of the future, by a
+    /// clock that was put right since, would keep everything before it from being recorded.
+    pub fn read(&mut self, text: &str, range: RangeInclusive<u64>) {
         for line in text.lines() {
             let Ok(moment) = serde_json::from_str::<Moment>(line) else {
                 continue;
             };
-            if moment.at < from_ms {
+            if !range.contains(&moment.at) {
                 continue;
             }
             for (track, value) in moment.values {
@@ -220,16 +226,20 @@ fn tracks(model: &Model) -> impl Iterator<Item = (Track, &Series)> {
         .chain(groups.map(|(name, series)| (Track::Group(name.clone()), series)))
 }
 
-/// The file of a context in `dir`: signs that a name of a file should not have are written as numbers.
+/// The file of a context in `dir`: signs that a name of a file should not have are written as numbers, and a name that
+/// is cut has a checksum behind it.
 pub fn file_of(dir: &Path, context: &str) -> PathBuf {
     let mut name = String::new();
-    for byte in context.bytes().take(64) {
+    for byte in context.bytes().take(LONGEST_NAME) {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && !name.is_empty()) {
             name.push(char::from(byte));
         } else {
             // A String takes everything.
             let _ = write!(name, "%{byte:02X}");
         }
+    }
+    if context.len() > LONGEST_NAME {
+        let _ = write!(name, "-{:08x}", crc32fast::hash(context.as_bytes()));
     }
     dir.join(format!("{name}.jsonl"))
 }
@@ -240,7 +250,7 @@ fn earlier(path: &Path) -> PathBuf {
 
 /// Reads what earlier sessions left, as far as it is not too old at `now_ms`.
 pub fn load(path: &Path, now_ms: i64) -> std::io::Result<Recorded> {
-    let from = u64::try_from(now_ms).unwrap_or(0).saturating_sub(OLDEST_MS);
+    let now = u64::try_from(now_ms).unwrap_or(0);
     let mut recorded = Recorded::default();
     for path in [earlier(path), path.to_owned()] {
         let mut bytes = Vec::new();
@@ -250,63 +260,39 @@ pub fn load(path: &Path, now_ms: i64) -> std::io::Result<Recorded> {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
         };
-        recorded.read(&String::from_utf8_lossy(&bytes), from);
+        recorded.read(
+            &String::from_utf8_lossy(&bytes),
+            now.saturating_sub(OLDEST_MS)..=now,
+        );
     }
     Ok(recorded)
 }
 
-/// Appends to the file, and begins another one when it is long enough.
+/// Appends to the file, and begins another one when it is long enough. It is opened for each text: another dashboard may
+/// have begun another file meanwhile, or made this one longer.
 #[derive(Debug)]
 struct Writer {
     path: PathBuf,
-    file: Option<File>,
-    length: u64,
-    /// The last line may be torn.
-    torn: bool,
 }
 
 impl Writer {
-    fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: None,
-            length: 0,
-            torn: false,
-        }
-    }
-
-    fn write(&mut self, text: &str) -> std::io::Result<()> {
-        let written = self.try_write(text);
-        if written.is_err() {
-            // What is there now is looked at anew.
-            self.file = None;
-        }
-        written
-    }
-
-    fn try_write(&mut self, text: &str) -> std::io::Result<()> {
-        if self.file.is_some() && self.length + text.len() as u64 > LONGEST {
-            self.file = None;
+    fn write(&self, text: &str) -> std::io::Result<()> {
+        let (mut file, mut length) = self.open()?;
+        if length > 0 && length + text.len() as u64 > LONGEST {
+            drop(file);
             std::fs::rename(&self.path, earlier(&self.path))?;
+            (file, length) = self.open()?;
         }
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => self.open()?,
-        };
         // One call, so that the lines of two dashboards do not mix.
         let mut lines = String::with_capacity(text.len() + 1);
-        if self.torn {
+        if is_torn(&mut file, length)? {
             lines.push('\n');
         }
         lines.push_str(text);
-        file.write_all(lines.as_bytes())?;
-        self.torn = false;
-        self.length += lines.len() as u64;
-        self.file = Some(file);
-        Ok(())
+        file.write_all(lines.as_bytes())
     }
 
-    fn open(&mut self) -> std::io::Result<File> {
+    fn open(&self) -> std::io::Result<(File, u64)> {
         if let Some(dir) = self.path.parent() {
             std::fs::create_dir_all(dir)?;
         }
@@ -315,18 +301,42 @@ impl Writer {
             .append(true)
             .create(true)
             .open(&self.path)?;
-        self.length = file.metadata()?.len();
-        // An empty line between two is skipped by the reader.
-        self.torn = self.length > 0;
-        Ok(file)
+        let length = file.metadata()?.len();
+        Ok((file, length))
     }
 }
 
-/// The thread that writes. It ends when this is dropped, after what it has was written.
+/// The last line has no end.
+fn is_torn(file: &mut File, length: u64) -> std::io::Result<bool> {
+    if length == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::Start(length - 1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != [b'\n'])
+}
+
+/// Tells whether the file can be written to, before anything depends on it.
+pub fn prepare(path: &Path) -> std::io::Result<()> {
+    let path = path.to_owned();
+    Writer { path }.open().map(drop)
+}
+
+/// The thread that writes. When this is dropped, what it has is still written, for at most [`LINGER`].
 #[derive(Debug)]
 pub struct Recorder {
-    lines: SyncSender<String>,
+    lines: Option<SyncSender<String>>,
+    over: Receiver<()>,
     marks: Marks,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Without a sender the thread ends once nothing waits, and drops its own.
+        self.lines = None;
+        let _ = self.over.recv_timeout(LINGER);
+    }
 }
 
 impl Recorder {
@@ -337,13 +347,21 @@ impl Recorder {
         tell: impl Fn(String) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (lines, texts) = sync_channel(WAITING);
-        let work = move || write_all(Writer::new(path), &texts, &tell);
+        let (ends, over) = sync_channel(0);
+        let work = move || {
+            write_all(&Writer { path }, &texts, &tell);
+            drop(ends);
+        };
         std::thread::Builder::new()
             .name("rmq-record".into())
             .spawn(work)?;
         let mut marks = Marks::default();
         marks.know(recorded);
-        Ok(Self { lines, marks })
+        Ok(Self {
+            lines: Some(lines),
+            over,
+            marks,
+        })
     }
 
     /// Has what is new in `model` written.
@@ -352,14 +370,16 @@ impl Recorder {
         if text.is_empty() {
             return;
         }
-        match self.lines.try_send(text) {
-            // A disk that is behind loses points.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        if let Some(lines) = &self.lines {
+            match lines.try_send(text) {
+                // A disk that is behind loses points.
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            }
         }
     }
 }
 
-fn write_all(mut writer: Writer, texts: &Receiver<String>, tell: &impl Fn(String)) {
+fn write_all(writer: &Writer, texts: &Receiver<String>, tell: &impl Fn(String)) {
     let mut failed_at: Option<Instant> = None;
     while let Ok(text) = texts.recv() {
         if failed_at.is_some_and(|at| at.elapsed() < PAUSE) {
@@ -411,7 +431,7 @@ mod tests {
         assert_eq!(marks.lines(&model(&[1000, 3000])), "");
         text += &marks.lines(&model(&[1000, 3000, 5000]));
         let mut recorded = Recorded::default();
-        recorded.read(&text, 3000);
+        recorded.read(&text, 3000..=9000);
         assert_eq!(recorded.take(&Track::In), [(3000, 1500.0), (5000, 2500.0)]);
         assert_eq!(
             recorded.take(&Track::Topic("订单".into())),
@@ -431,7 +451,7 @@ mod tests {
         let text = "{\"t\":1000,\"in\":1.0}\n{\"t\":2000,\"in\":2.0,\"la\n\nnonsense\n[1]\n{\"t\":3000,\"in\":\"x\"}\n\
                     {\"t\":900,\"in\":9.0}\n{\"t\":4000,\"in\":4.0,\"new\":{}}\n{\"t\":5000,\"in\":5.";
         let mut recorded = Recorded::default();
-        recorded.read(text, 0);
+        recorded.read(text, 0..=9000);
         assert_eq!(recorded.take(&Track::In), [(1000, 1.0), (4000, 4.0)]);
     }
 
@@ -441,7 +461,7 @@ mod tests {
         let path = file_of(dir.path(), "PROD 上海/../x");
         assert_eq!(path.parent(), Some(dir.path()));
         std::fs::write(&path, "{\"t\":1000,\"in\":1.0}\n{\"t\":2000,\"i").unwrap();
-        let mut writer = Writer::new(path.clone());
+        let writer = Writer { path: path.clone() };
         writer.write("{\"t\":3000,\"in\":3.0}\n").unwrap();
         let points = |path: &Path| load(path, 10_000).unwrap().take(&Track::In);
         assert_eq!(points(&path), [(1000, 1.0), (3000, 3.0)]);
@@ -461,6 +481,57 @@ mod tests {
         assert!((80..2 * POINTS).contains(&kept.len()), "{}", kept.len());
         // What is older than a day is not shown.
         assert_eq!(load(&path, 4000 + 48 * 3600 * 1000).unwrap(), Recorded::default());
+    }
+
+    #[test]
+    fn two_dashboards_and_a_name_that_is_taken_do_not_break_the_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file_of(dir.path(), "c");
+        let size = |path: &Path| path.metadata().unwrap().len();
+        let line = |at: u64| format!("{{\"t\":{at},\"in\":1.0,\"f\":\"{}\"}}\n", "x".repeat(500_000));
+        let [one, other] = [0, 1].map(|_| Writer { path: path.clone() });
+        for i in 0..40 {
+            if i % 2 == 0 { &one } else { &other }
+                .write(&line(1000 + i))
+                .unwrap();
+            assert!(size(&path) <= LONGEST, "{i}");
+        }
+        let points = load(&path, 2000).unwrap().take(&Track::In);
+        let n = points.len() as u64;
+        assert!(
+            n > 8 && points.iter().map(|(at, _)| *at).eq(1040 - n..1040),
+            "{points:?}"
+        );
+        // No empty line is added to a whole one.
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("\n\n"));
+        // The file before cannot be replaced: nothing is appended beyond the bound, however often it is tried.
+        std::fs::remove_file(earlier(&path)).unwrap();
+        std::fs::create_dir(earlier(&path)).unwrap();
+        let failed = (0..40).filter(|i| one.write(&line(2000 + i)).is_err()).count();
+        assert!(failed > 30 && size(&path) <= LONGEST, "{failed}, {}", size(&path));
+    }
+
+    #[test]
+    fn names_that_begin_alike_have_files_of_their_own() {
+        let dir = Path::new("/d");
+        let names = ["x".repeat(64), "x".repeat(65), format!("{}y", "x".repeat(64))];
+        let files = names.clone().map(|name| file_of(dir, &name));
+        assert!(files[0] != files[1] && files[1] != files[2], "{files:?}");
+        assert_eq!(files[0], dir.join(format!("{}.jsonl", names[0])));
+    }
+
+    #[test]
+    fn a_time_of_the_future_does_not_stop_the_recording() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file_of(dir.path(), "c");
+        std::fs::write(&path, "{\"t\":1000,\"in\":1.0}\n{\"t\":900000,\"in\":2.0}\n").unwrap();
+        let recorded = load(&path, 5000).unwrap();
+        let mut recorder = Recorder::start(path.clone(), &recorded, |_| {}).unwrap();
+        recorder.record(&model(&[1000, 3000]));
+        // The end waits for what there is to write.
+        drop(recorder);
+        let points = load(&path, 5000).unwrap().take(&Track::In);
+        assert_eq!(points, [(1000, 1.0), (3000, 1500.0)]);
     }
 
     #[cfg(target_os = "linux")]

@@ -227,6 +227,48 @@ fn a_run_does_not_go_on_where_the_files_have_changed() {
 }
 
 #[test]
+fn two_passes_on_one_state_file_do_not_add_up() {
+    let store = sparse_store(true);
+    let (whole, all) = run(store.path(), Depth::Full.into());
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state.jsonl");
+    let options = |resume| Options {
+        threads: Some(1),
+        state: Some(&state),
+        resume,
+        ..Options::from(Depth::Full)
+    };
+    assert!(run_until(store.path(), options(false), 2).0.stopped);
+    // As two programs without a lock left it: the same piece twice, each with its sums.
+    let text = std::fs::read_to_string(&state).unwrap();
+    let (head, pieces) = text.split_once('\n').unwrap();
+    std::fs::write(&state, format!("{head}\n{pieces}{pieces}")).unwrap();
+    let (report, found) = run(store.path(), options(true));
+    assert_eq!((found, report.errors), (all.clone(), whole.errors));
+    assert_eq!((report.records, report.entries), (whole.records, whole.entries));
+    // While another program holds it, nobody goes on with it, writes it or takes it away.
+    std::fs::write(&state, &text).unwrap();
+    let held = std::fs::File::open(&state).unwrap();
+    held.lock().unwrap();
+    let opened = rmq::inspect::Store::open(store.path(), None).unwrap();
+    let refused = rmq::inspect::verify(
+        &opened,
+        options(true),
+        &mut |_| std::ops::ControlFlow::Continue(()),
+        &mut |_| true,
+    );
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("in use by another verification")
+    );
+    let (report, found) = run(store.path(), options(false));
+    assert_eq!((found, report.stopped), (all, false));
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), text);
+}
+
+#[test]
 fn records_without_entries_are_one_finding_across_segments() {
     let store = sparse_store(false);
     let queue = only_file(&store.path().join("consumequeue/t/0"));

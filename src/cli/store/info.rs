@@ -38,6 +38,14 @@ fn fields(info: &Info) -> Vec<(&'static str, Cell)> {
     let checkpoint =
         |pick: fn(&crate::inspect::Checkpoint) -> i64| Cell::time(info.checkpoint.as_ref().map(pick));
     let unless_rocks = |cell: Cell| if info.rocks_db { Cell::Unknown } else { cell };
+    // A clean start reads from where the queues end.
+    let unless_open = |cell: Cell| {
+        if info.rocks_db && recovery.clean {
+            Cell::Unknown
+        } else {
+            cell
+        }
+    };
     vec![
         ("store", path(&info.root)),
         (
@@ -77,12 +85,15 @@ fn fields(info: &Info) -> Vec<(&'static str, Cell)> {
         ("checkpoint_log", checkpoint(|c| c.physic_msg_timestamp)),
         ("checkpoint_queues", checkpoint(|c| c.logics_msg_timestamp)),
         ("checkpoint_index", checkpoint(|c| c.index_msg_timestamp)),
-        ("recovery", recovery_words(recovery).into()),
-        ("recovery_from", int(recovery.from)),
-        ("recovery_end", recovery.end.map_or(Cell::Unknown, int)),
+        ("recovery", unless_open(recovery_words(recovery).into())),
+        ("recovery_from", unless_open(int(recovery.from))),
+        (
+            "recovery_end",
+            unless_open(recovery.end.map_or(Cell::Unknown, int)),
+        ),
         (
             "recovery_cuts",
-            recovery.end.map_or(Cell::Unknown, |_| int(recovery.cut)),
+            unless_open(recovery.end.map_or(Cell::Unknown, |_| int(recovery.cut))),
         ),
     ]
 }

@@ -12,6 +12,7 @@ use crate::cli::context;
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, col, wide};
 use crate::cli::session::Session;
+use crate::client::time::rfc3339;
 use crate::inspect::{Depth, Finding, Options, Report, Severity, Store, state_file, verify};
 
 /// `rmq store verify`
@@ -139,6 +140,13 @@ pub fn run(session: &Session, args: &VerifyArgs) -> Result<(), Failure> {
     }
     if args.resume && report.resumed_at.is_none() {
         session.note("there was nothing to resume; this run began at the start of the log");
+    }
+    if report.resumed_at.is_some() {
+        let of = report.resumed_of_ms.and_then(rfc3339);
+        let of = of.unwrap_or_else(|| "then".to_owned());
+        session.note(&format!(
+            "what was found before the place that it went on from is as of {of}"
+        ));
     }
     if report.could_resume {
         session

@@ -99,8 +99,30 @@ pub struct Machine {
     started_ms: i64,
     /// What happened that is worth telling at the end.
     notes: Vec<String>,
+    /// Ends before the new queues came, or as they were seen first: one of a longer life of the topic has messages.
+    #[serde(default, with = "rows")]
+    first_ends: Ends,
     #[serde(skip)]
     pub(super) memory: Memory,
+}
+
+/// Ends as rows, since a key of JSON is a text.
+mod rows {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::client::scale::Ends;
+
+    pub(super) fn serialize<S: Serializer>(ends: &Ends, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(ends.iter().map(|((broker, queue), end)| (broker, queue, end)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Ends, D::Error> {
+        let rows = Vec::<(String, i32, i64)>::deserialize(from)?;
+        Ok(rows
+            .into_iter()
+            .map(|(broker, queue, end)| ((broker, queue), end))
+            .collect())
+    }
 }
 
 /// What was seen before.
@@ -120,8 +142,6 @@ pub(super) struct Memory {
     pub positions: BTreeMap<String, (i64, i64)>,
     /// Since when no group has a backlog.
     pub read_since: Option<i64>,
-    /// Ends before the new queues came, or as they were seen first: one of a longer life of the topic has messages.
-    first_ends: Ends,
     /// The last writes that failed in this step, by broker.
     failed_writes: BTreeMap<String, String>,
     /// What the last wait was for.
@@ -148,6 +168,7 @@ impl Machine {
             entered_ms: now_ms,
             started_ms: now_ms,
             notes: Vec::new(),
+            first_ends: Ends::new(),
             memory: Memory::default(),
         }
     }
@@ -649,7 +670,7 @@ impl Machine {
 
     fn note_first_ends(&mut self, seen: &Observation) {
         for (at, end) in &seen.ends {
-            self.memory.first_ends.entry(at.clone()).or_insert(*end);
+            self.first_ends.entry(at.clone()).or_insert(*end);
         }
     }
 
@@ -657,7 +678,7 @@ impl Machine {
     fn traffic(&mut self, seen: &Observation) -> Option<Next> {
         let now = seen.now_ms;
         self.note_first_ends(seen);
-        let first = &self.memory.first_ends;
+        let first = &self.first_ends;
         let grew = |at: &(String, i32)| seen.ends.get(at) > first.get(at);
         let new = self
             .plan

@@ -658,6 +658,24 @@ fn messages_of_a_longer_life_are_not_new_ones() {
 }
 
 #[test]
+fn a_way_that_is_resumed_knows_what_was_there_before() {
+    let (machine, mut model, plan) = with_new_queues();
+    // It was interrupted; meanwhile messages came to both.
+    let text = serde_json::to_string(&machine).unwrap();
+    model.ends.insert(("b".into(), 2), 1);
+    model.ends.insert(("b".into(), 3), 6);
+    let mut machine: Machine = serde_json::from_str(&text).unwrap();
+    assert_eq!(machine.next(&model.look(&plan)), Next::End(End::Done));
+    // A file of before has no such ends.
+    let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+    old.as_object_mut()
+        .unwrap()
+        .remove("first_ends")
+        .expect("it is kept");
+    serde_json::from_value::<Machine>(old).unwrap();
+}
+
+#[test]
 fn a_new_queue_whose_end_is_not_told_is_unknown() {
     let (mut machine, mut model, plan) = with_new_queues();
     model.ends.insert(("b".into(), 2), 1);

@@ -14,7 +14,7 @@ const BACK: (u64, u64) = (64 * 1024, 64 * 1024 * 1024);
 const MOST_AHEAD: u64 = 32 * 1024 * 1024;
 /// Steps between two looks at how far a walk is.
 const STRIDE: usize = 4096;
-/// Steps before the end among which the last record is looked for.
+/// Steps before the end among which the last record is looked for, when it is not the last of them.
 const LAST_STEPS: usize = 16;
 /// Bytes that are searched at once, and below which a search by time walks.
 const BLOCK: u64 = 64 * 1024;
@@ -118,9 +118,16 @@ impl Log {
         }
         // Zeros inside a record may have ended that too early; the walk from there on finds the true end.
         let near = base.saturating_add(low * BLOCK);
-        let steps = self.before(near, LAST_STEPS, false, |step| {
-            (step.at(), matches!(step, Step::Message { .. }))
-        });
+        let before = |most| {
+            self.before(near, most, false, |step| {
+                (step.at(), matches!(step, Step::Message { .. }))
+            })
+        };
+        // The last record and the tail, nearly always; only behind a filler or damage more has to be read.
+        let mut steps = before(2);
+        if !steps.iter().any(|(_, is_record)| *is_record) {
+            steps = before(LAST_STEPS);
+        }
         // From the last record on, which is remembered; the tail is such a step too.
         let last = steps.iter().rfind(|(_, is_record)| *is_record).or(steps.last());
         let from = last.map_or(base, |&(at, _)| at).max(base);

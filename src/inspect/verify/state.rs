@@ -1,7 +1,7 @@
 //! How far a pass is, in a file outside the store: one line of JSON for what the pass is of, then for each piece of
 //! the log its findings and what it came to. A block without its last line was cut short and is left out.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::items::Compared;
 use super::log::Merged;
 use super::piece::Run;
 use super::sides::Sides;
-use super::{Finding, Pass, Severity, Stop};
+use super::{Finding, Pass, Resumable, Severity, Stop};
 use crate::inspect::commit_log::Log;
 use crate::inspect::{Error, Store, io_error};
 use crate::store::reader::QueueName;
@@ -80,6 +80,9 @@ struct RunRow {
 struct DoneLine {
     /// Offset behind the piece.
     to: u64,
+    /// When it was through, epoch ms.
+    #[serde(default)]
+    at_ms: Option<i64>,
     /// Records so far.
     records: u64,
     gap_end: u64,
@@ -133,6 +136,19 @@ pub(super) struct State {
     head: Head,
     /// There once the first piece is through.
     file: Option<File>,
+    /// Another pass writes it: this one goes on without notes.
+    is_foreign: bool,
+}
+
+/// What of a file can be taken over.
+#[derive(Debug, Clone, Copy)]
+struct Usable {
+    /// Bytes of the file.
+    len: u64,
+    /// Offset of the log that they lead to.
+    to: u64,
+    /// When the first piece was through, epoch ms, if it was noted.
+    of_ms: Option<i64>,
 }
 
 impl State {
@@ -142,20 +158,29 @@ impl State {
             return Ok((None, Merged::default()));
         };
         let mut state = Self::of(pass.store, log, path)?;
-        let Some((len, _)) = state.usable(log)? else {
+        if state.usable(log)?.is_none() {
             return Ok((Some(state), Merged::default()));
-        };
+        }
         if !pass.options.resume {
             pass.report.could_resume = true;
             return Ok((Some(state), Merged::default()));
         }
-        let merged = state.take_over(pass, len)?;
-        pass.report.resumed_at = Some(merged.to);
         let file = OpenOptions::new()
             .append(true)
             .open(path)
             .map_err(io_error("open", path))?;
-        file.set_len(len).map_err(io_error("shorten", path))?;
+        if !is_ours(&file) {
+            let what = format!("{} is in use by another verification", path.display());
+            return Err(Error::Changed { what }.into());
+        }
+        // Whoever had it until now may have gone on.
+        let Some(usable) = state.usable(log)? else {
+            return Ok((Some(state), Merged::default()));
+        };
+        let merged = state.take_over(pass, usable.len)?;
+        pass.report.resumed_at = Some(merged.to);
+        pass.report.resumed_of_ms = usable.of_ms;
+        file.set_len(usable.len).map_err(io_error("shorten", path))?;
         state.file = Some(file);
         Ok((Some(state), merged))
     }
@@ -171,12 +196,12 @@ impl State {
                 segment_size: log.segment_size(),
             },
             file: None,
+            is_foreign: false,
         })
     }
 
-    /// How many bytes of the file can be taken over, and the offset of the log that they lead to; `None` when it is of
-    /// another store, or of other files.
-    fn usable(&self, log: &Log) -> Result<Option<(u64, u64)>, Error> {
+    /// What of the file can be taken over; `None` when it is of another store, or of other files.
+    fn usable(&self, log: &Log) -> Result<Option<Usable>, Error> {
         let file = match File::open(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.map_err(io_error("open", &self.path))?,
@@ -189,15 +214,22 @@ impl State {
             Some(head) if head == self.head => {}
             _ => return Ok(None),
         }
-        let mut usable = None;
+        let mut usable: Option<Usable> = None;
         while let Some(line) = lines.next() {
             match serde_json::from_slice(line) {
                 Ok(Line::Finding(row)) if code(&row.code).is_some() => {}
                 Ok(Line::Done(done)) if done.open.iter().all(|run| code(&run.code).is_some()) => {
-                    if done.files != files_before(log, done.to) {
+                    // Pieces are in the order of the log; a second time is another pass, whose sums are not added.
+                    if usable.is_some_and(|before| done.to <= before.to)
+                        || done.files != files_before(log, done.to)
+                    {
                         break;
                     }
-                    usable = Some((lines.at, done.to));
+                    usable = Some(Usable {
+                        len: lines.at,
+                        to: done.to,
+                        of_ms: usable.map_or(done.at_ms, |before| before.of_ms),
+                    });
                 }
                 _ => break,
             }
@@ -236,8 +268,12 @@ impl State {
         merged: &Merged,
         log: &Log,
     ) -> Result<(), Error> {
+        if self.is_foreign {
+            return Ok(());
+        }
         let done = DoneLine {
             to: merged.to,
+            at_ms: now_ms(),
             records: merged.records,
             gap_end: merged.gap_end,
             stale_told: merged.stale_told,
@@ -263,7 +299,17 @@ impl State {
             if let Some(dir) = path.parent() {
                 std::fs::create_dir_all(dir).map_err(io_error("create", dir))?;
             }
-            let mut file = File::create(&path).map_err(io_error("create", &path))?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(io_error("create", &path))?;
+            if !is_ours(&file) {
+                self.is_foreign = true;
+                return Ok(());
+            }
+            file.set_len(0).map_err(failed)?;
             let mut head = serde_json::to_vec(&self.head)
                 .map_err(std::io::Error::from)
                 .map_err(failed)?;
@@ -278,15 +324,32 @@ impl State {
     }
 }
 
-/// Offset of the log that a pass with this file would go on from.
-pub(super) fn reached(store: &Store, log: &Log, path: &Path) -> Result<Option<u64>, Error> {
+/// Where a pass with this file would go on.
+pub(super) fn reached(store: &Store, log: &Log, path: &Path) -> Result<Option<Resumable>, Error> {
     let usable = State::of(store, log, path)?.usable(log)?;
-    Ok(usable.map(|(_, to)| to))
+    Ok(usable.map(|usable| Resumable {
+        at: usable.to,
+        of_ms: usable.of_ms,
+    }))
 }
 
-/// Removes the file of a pass that is through.
+/// No other pass writes this file; until it is closed none will. Where a file system has no locks, nobody is asked.
+fn is_ours(file: &File) -> bool {
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// The present, epoch ms; `None` for a clock that is before 1970.
+fn now_ms() -> Option<i64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_millis()).ok())
+}
+
+/// Removes the file of a pass that is through, unless another pass writes it.
 pub(super) fn remove(path: Option<&Path>) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
+    if File::open(path).is_ok_and(|file| !is_ours(&file)) {
+        return Ok(());
+    }
     match std::fs::remove_file(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(io_error("remove", path)),

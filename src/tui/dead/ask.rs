@@ -118,7 +118,9 @@ async fn letters(client: &Client, group: &str, state_dir: Option<PathBuf>) -> Re
         return Ok(Answer::Letters(Box::default()));
     };
     if route.queue_datas.iter().any(|q| !q.perm.readable()) {
-        return Err(format!("{topic} cannot be read: P makes it readable"));
+        return Err(format!(
+            "{topic} cannot be read: it has to be made readable first"
+        ));
     }
     let queues = picked(&route, None, None);
     let each = i64::try_from(ROWS / queues.len().max(1)).unwrap_or(1).max(1);

@@ -160,8 +160,9 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) ->
         }
         Command::Resend => match deed(app) {
             Some(deed) if deed.words.len() > NAMED => {
+                let all = app.key(Command::MarkAll);
                 app.say(format!(
-                    "at most {NAMED} letters can be named; mark fewer, or all with a"
+                    "at most {NAMED} letters can be named; mark fewer, or all with {all}"
                 ));
             }
             Some(deed) => app.begin(deed, actions),

@@ -7,6 +7,7 @@ use super::{Target, rows};
 use crate::client::snapshot::GroupLag;
 use crate::protocol::model::RETRY_PREFIX;
 use crate::tui::app::{App, Pane};
+use crate::tui::keys::Command;
 use crate::tui::view::bar::Piece;
 use crate::tui::view::theme::Role;
 use crate::tui::view::{grid, layout, text};
@@ -118,7 +119,11 @@ fn plan_lines(app: &App, columns: usize) -> Vec<Vec<Piece>> {
     let letters = super::chosen(app);
     let (Some(group), false) = (super::group(app), letters.is_empty()) else {
         return vec![vec![(
-            "select a letter, or mark some with space; R then sends them again".to_owned(),
+            format!(
+                "select a letter, or mark some with {}; {} then sends them again",
+                app.key(Command::Mark),
+                app.key(Command::Resend)
+            ),
             Role::Plain,
         )]];
     };

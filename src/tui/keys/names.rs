@@ -110,6 +110,7 @@ impl Command {
                 Order::Checks => "store-checks",
                 Order::Verify => "store-verify",
                 Order::VerifyFull => "store-verify-full",
+                Order::VerifyAnew => "store-verify-anew",
                 Order::Goto => "store-goto",
                 Order::Time => "store-time",
                 Order::Name => "store-name",

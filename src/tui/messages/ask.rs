@@ -9,7 +9,7 @@ use super::newest::Newest;
 use super::search::{Answer, BYTES, Listing, Mark, Mode, PAGE, Question, ROWS, Search, Sieve, Stop};
 use crate::client::admin::message::QueueAt;
 use crate::client::find::Name;
-use crate::client::follow::{Follow, Followed};
+use crate::client::follow::{AGAIN, Follow, Followed};
 use crate::client::ordered::{Met, Pace};
 use crate::client::stretch::{From, Select, picked};
 use crate::client::time::{Zone, now_ms};
@@ -126,6 +126,29 @@ fn no_route(topic: &str) -> String {
     format!("topic {topic} has no route: it does not exist, or its brokers are away")
 }
 
+/// Queues that could not be asked at first, and what was said of them. Each is followed once it can be.
+struct Lost {
+    queues: Vec<QueueAt>,
+    /// By the address of the server, where it was one.
+    words: Vec<(Option<String>, String)>,
+}
+
+impl Lost {
+    /// Leaves out what was said of queues that are followed now.
+    fn less(&mut self, followed: &[QueueAt]) {
+        self.queues.retain(|at| !followed.contains(at));
+        let queues = &self.queues;
+        self.words.retain(|(addr, _)| match addr {
+            Some(addr) => queues.iter().any(|at| at.broker.addr == *addr),
+            None => !queues.is_empty(),
+        });
+    }
+
+    fn words(&self) -> impl Iterator<Item = String> {
+        self.words.iter().map(|(_, words)| words.clone())
+    }
+}
+
 async fn live(
     client: Arc<Client>,
     search: &Search,
@@ -134,11 +157,14 @@ async fn live(
     let topic = search.topic.as_str();
     let route = client.route(topic).await.map_err(|e| e.reason())?;
     let queues = picked(&route.ok_or_else(|| no_route(topic))?, None, None);
-    let all = queues.len();
-    let each = BEGIN / i64::try_from(all).unwrap_or(1).max(1);
+    let each = BEGIN / i64::try_from(queues.len()).unwrap_or(1).max(1);
+    let mut lost = Lost {
+        queues: queues.clone(),
+        words: Vec::new(),
+    };
     let pace = Arc::new(Pace::per_second(CALLS));
     let mut kept = Kept::new(search)?;
-    let (mut begins, mut there, mut lost) = (Vec::new(), 0i64, Vec::new());
+    let (mut begins, mut there) = (Vec::new(), 0i64);
     for found in client
         .stretches(topic, queues, From::Last(each.max(1)), &pace)
         .await
@@ -149,11 +175,17 @@ async fn live(
                 there = there.saturating_add(end);
                 begins.push((at, begin));
             }
-            Err(e) => lost.push(e.to_string()),
+            Err(e) => {
+                let addr = match &e {
+                    Error::Call { server, .. } => Some(server.addr.clone()),
+                    _ => None,
+                };
+                lost.words.push((addr, e.to_string()));
+            }
         }
     }
     kept.listing.of = Some(there);
-    kept.listing.failed.clone_from(&lost);
+    kept.listing.failed = lost.words().collect();
     let followed = Followed {
         topic: topic.to_owned(),
         broker: None,
@@ -176,19 +208,16 @@ async fn live(
         notices.drain(..notices.len().saturating_sub(NOTICES));
         kept.listing.scanned = follow.read();
         kept.listing.of = Some(there.max(i64::try_from(follow.read()).unwrap_or(i64::MAX)));
-        if follow.queues() >= all {
-            // What could not be asked at first is followed by now.
-            lost.clear();
-        }
+        lost.less(follow.queues());
         let silent = follow.silent().iter().map(|(who, why)| format!("{who}: {why}"));
-        let failed: Vec<String> = lost.iter().cloned().chain(silent).collect();
+        let failed: Vec<String> = lost.words().chain(silent).collect();
         if failed.is_empty() && !kept.listing.failed.is_empty() {
-            // They spoke of what is over.
-            notices.clear();
+            // They spoke of what is over; the others of what happened.
+            notices.retain(|notice: &String| !notice.ends_with(AGAIN));
         }
         let skipped = (follow.skipped() > 0).then(|| {
             format!(
-                "{} not shown: more came than a tail reads; t searches a stretch of time",
+                "{} not shown: more came than a tail reads; a search by time finds them",
                 text::grouped(i64::try_from(follow.skipped()).unwrap_or(i64::MAX))
             )
         });
@@ -477,6 +506,24 @@ mod tests {
         assert_eq!((kept.listing.scanned, kept.listing.stopped), (2_301, None));
         assert!(kept.meet(Met::Passed(1), 10, 2_000).is_break());
         assert_eq!(kept.listing.stopped, Some(Stop::Scanned(2_000)));
+    }
+
+    #[test]
+    fn a_queue_that_is_not_followed_yet_stays_told() {
+        let at = |addr: &str, queue| QueueAt {
+            broker: Server::named("b", addr),
+            queue,
+        };
+        let all = vec![at("x", 0), at("x", 1), at("y", 0)];
+        let mut lost = Lost {
+            queues: all.clone(),
+            words: vec![(Some("x".into()), "x is away".into()), (None, "no route".into())],
+        };
+        // As many queues as there were, but two of them are new ones.
+        lost.less(&[at("y", 0), at("y", 1), at("x", 0)]);
+        assert_eq!(lost.words().collect::<Vec<_>>(), ["x is away", "no route"]);
+        lost.less(&all);
+        assert_eq!(lost.words().count(), 0);
     }
 
     #[test]

@@ -156,7 +156,8 @@ fn topics(app: &App) -> Table {
 }
 
 /// `scanned 412 of ~88.1M, bound 2,000`: always how much was looked at, and what stopped it.
-pub fn scanned(listing: &Listing) -> String {
+/// `further` is the key that goes on.
+pub fn scanned(listing: &Listing, further: &str) -> String {
     let mut out = format!(
         "scanned {}",
         text::grouped(i64::try_from(listing.scanned).unwrap_or(i64::MAX))
@@ -166,7 +167,10 @@ pub fn scanned(listing: &Listing) -> String {
     }
     match listing.stopped {
         Some(Stop::Scanned(n)) => {
-            out += &format!(", stopped at the bound of {}: + goes on", text::grouped(n as i64));
+            out += &format!(
+                ", stopped at the bound of {}: {further} goes on",
+                text::grouped(n as i64)
+            );
         }
         Some(Stop::Rows(n)) => out += &format!(", stopped at {} rows", text::grouped(n as i64)),
         Some(Stop::Bytes(n)) => out += &format!(", stopped at {}", text::bytes(n as u64)),
@@ -507,12 +511,13 @@ mod tests {
     #[test]
     fn every_bound_is_told_with_its_own_words() {
         let told = |stopped, cut| {
-            scanned(&Listing {
+            let listing = Listing {
                 scanned: 9_000,
                 stopped,
                 cut,
                 ..Listing::default()
-            })
+            };
+            scanned(&listing, "+")
         };
         assert_eq!(told(None, None), "scanned 9,000");
         assert_eq!(

@@ -121,7 +121,7 @@ pub fn title(app: &App) -> Vec<Piece> {
             if !search.keep.is_empty() {
                 line += &format!("  kept only {}", search.keep);
             }
-            line += &format!("  {}", rows::scanned(listing));
+            line += &format!("  {}", rows::scanned(listing, &app.key(Command::Further)));
             if !listing.over && search.mode != Mode::Live {
                 line += " …";
             }
@@ -162,8 +162,9 @@ pub fn empty(app: &App, unfiltered: usize) -> String {
         }
         Ok(Some(listing)) if listing.failed.is_empty() => match super::search(app).map(|s| s.keep) {
             Some(keep) if !keep.is_empty() => format!(
-                "none of {} messages passes the filter {keep} (esc clears it; + looks further)",
-                text::grouped(i64::try_from(listing.scanned).unwrap_or(i64::MAX))
+                "none of {} messages passes the filter {keep} (esc clears it; {} looks further)",
+                text::grouped(listing.scanned),
+                app.key(Command::Further)
             ),
             _ => "no message there".to_owned(),
         },

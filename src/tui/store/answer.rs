@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::inspect::{
-    Checkpoint, Field, Finding, HotSlot, Progress, QueueSums, Report, Restart, Severity, SlotWalk, Survey,
+    Checkpoint, Field, Finding, HotSlot, Progress, QueueSums, Report, Restart, Resumable, Severity, SlotWalk,
+    Survey,
 };
 
 /// An answer.
@@ -20,6 +21,8 @@ pub enum Answer {
     Topics(Vec<String>),
     /// Queues of a topic.
     Topic(TopicQueues),
+    /// Who has read how far, when a broker was asked.
+    Positions(GroupPositions),
     /// Entries.
     Queue(QueuePage),
     /// How far a check of a queue is.
@@ -34,8 +37,8 @@ pub enum Answer {
     Key(KeyFound),
     /// Small files.
     Checks(Box<Checks>),
-    /// Offset of the log that a verification would go on from.
-    Kept(Option<u64>),
+    /// Where a verification would go on.
+    Kept(Option<Resumable>),
     /// How far a verification is.
     Verify(Box<Verifying>),
 }
@@ -233,11 +236,20 @@ pub struct TopicQueues {
     pub read_queues: Option<i64>,
     /// The queues there are.
     pub queues: Vec<QueueLine>,
+    /// Who has read how far; `None` while a broker has not told of it.
+    pub positions: Option<GroupPositions>,
+    /// Why something is not known.
+    pub problem: Option<String>,
+}
+
+/// Who has read how far in a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupPositions {
     /// Positions of groups: group, queue, offset.
-    pub positions: BTreeMap<String, BTreeMap<i32, i64>>,
+    pub groups: BTreeMap<String, BTreeMap<i32, i64>>,
     /// Groups whose positions are left out.
-    pub more_groups: usize,
-    /// Why positions are not known.
+    pub more: usize,
+    /// Groups of which nothing was told, and why.
     pub problem: Option<String>,
 }
 
@@ -381,8 +393,8 @@ pub struct Verifying {
     pub root: PathBuf,
     /// Every byte, not only headers and ends.
     pub full: bool,
-    /// Offset of the log that it went on from, when an earlier one was stopped there.
-    pub resumed_at: Option<u64>,
+    /// Where it went on, when an earlier one was stopped there.
+    pub resumed: Option<Resumable>,
     /// When it began, epoch ms.
     pub begun_ms: i64,
     /// How long it has run, ms.

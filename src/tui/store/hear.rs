@@ -68,12 +68,30 @@ pub fn hear_wire(app: &mut App, question: &wire::Question, answer: Result<Answer
         return;
     }
     app.store.version += 1;
-    match answer {
-        Err(why) => failed(app, &question.what(), why),
+    match (question.what(), answer) {
+        (None, answer) => hear_positions(app, question, answer),
+        (Some(what), Err(why)) => failed(app, &what, why),
         // None of these is a pass.
-        Ok(answer) => {
-            told(app, &question.what(), answer);
+        (Some(what), Ok(answer)) => {
+            told(app, &what, answer);
         }
+    }
+}
+
+fn hear_positions(app: &mut App, question: &wire::Question, answer: Result<Answer, String>) {
+    let state = &mut app.store;
+    let wire::Question::Positions { topic, .. } = question else {
+        return;
+    };
+    let is_shown = state.queue.as_ref().is_some_and(|(shown, _)| shown == topic);
+    let Some(queues) = state.queues.value.as_mut().filter(|_| is_shown) else {
+        return;
+    };
+    match answer {
+        Ok(Answer::Positions(positions)) => queues.positions = Some(positions),
+        Ok(_) => {}
+        // What was known stays.
+        Err(why) => queues.positions.get_or_insert_default().problem = Some(why),
     }
 }
 
@@ -183,7 +201,7 @@ fn told(app: &mut App, what: &What, answer: Answer) -> bool {
             }
             put(&mut state.topics, topics);
         }
-        (What::Topic(topic), Answer::Topic(queues)) => {
+        (What::Topic(topic), Answer::Topic(mut queues)) => {
             if let Some((of, queue)) = &mut state.queue
                 && *of == *topic
             {
@@ -192,7 +210,14 @@ fn told(app: &mut App, what: &What, answer: Answer) -> bool {
                 let lines = &queues.queues;
                 let has = lines.iter().any(|l| l.queue == *queue && l.broker == broker);
                 let other = lines.iter().find(|l| l.queue == *queue).or(lines.first());
-                if !has && let Some(other) = other {
+                // A broker that does not answer is not left for another one.
+                let is_silent = queues.problem.is_some() && !broker.is_empty();
+                let is_left = !has && !is_silent;
+                if state.wire.is_some() && !is_left {
+                    let known = state.queues.value.take();
+                    queues.positions = known.and_then(|known| known.positions);
+                }
+                if is_left && let Some(other) = other {
                     let goal = state.entries.goal.filter(|_| *queue == other.queue);
                     *queue = other.queue;
                     if let Some(broker) = &mut state.wire {

@@ -29,7 +29,7 @@ use answer::{
 };
 use question::{At, Question, What};
 
-use crate::inspect::QueueSums;
+use crate::inspect::{QueueSums, Resumable};
 
 /// Screens of the store.
 pub const SCREENS: &[Screen] = &[
@@ -192,8 +192,8 @@ pub struct State {
     pub checks: Heard<Checks>,
     /// The newest verification.
     pub verify: Heard<Verifying>,
-    /// Offset of the log that a full verification would go on from.
-    pub kept: Option<u64>,
+    /// Where a full verification would go on.
+    pub kept: Option<Resumable>,
     /// Findings below this severity are left out: 0 for none.
     pub least_severity: u8,
     /// Most megabytes that a verification reads in a second.

@@ -28,8 +28,10 @@ pub enum Order {
     Checks,
     /// A quick verification; on the queue and index screens of what is shown.
     Verify,
-    /// A full verification.
+    /// A full verification, from where one was stopped.
     VerifyFull,
+    /// A full verification from the begin of the log.
+    VerifyAnew,
     /// Type an offset or slot.
     Goto,
     /// Type a time.
@@ -280,8 +282,9 @@ fn open(app: &mut App) {
                 .selected(Pane::Store(Part::Positions), &table)
                 .map(|n| table.rows[n].id.clone());
             let queue = app.store.queue.as_ref().map(|(_, queue)| *queue);
-            let positions = app.store.queues.value.as_ref().map(|queues| &queues.positions);
-            let offset = group.and_then(|group| positions?.get(&group)?.get(&queue?).copied());
+            let queues = app.store.queues.value.as_ref();
+            let positions = queues.and_then(|queues| queues.positions.as_ref());
+            let offset = group.and_then(|group| positions?.groups.get(&group)?.get(&queue?).copied());
             match offset.and_then(|offset| u64::try_from(offset).ok()) {
                 Some(offset) => {
                     app.store.entries.goal = Some(At::Offset(offset));
@@ -312,7 +315,9 @@ fn open(app: &mut App) {
                 .selected(Pane::Store(Part::Lookup), &table)
                 .map(|n| table.rows[n].clone());
             let Some(row) = row else {
-                return app.say("nothing is looked up: / takes a key, g a slot");
+                let name = app.key(Command::Store(Order::Name));
+                let slot = app.key(Command::Store(Order::Goto));
+                return app.say(format!("nothing is looked up: {name} takes a key, {slot} a slot"));
             };
             match (&app.store.lookup, row.name.parse::<u64>(), index_file(app)) {
                 (Lookup::Hottest, Ok(slot), Some(file)) => {
@@ -432,9 +437,10 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
         Order::Verify => match app.place.screen {
             Screen::StoreQueues => check_queue(app),
             Screen::StoreIndex => survey(app),
-            _ => verify(app, false),
+            _ => verify(app, false, false),
         },
-        Order::VerifyFull => verify(app, true),
+        Order::VerifyFull => verify(app, true, false),
+        Order::VerifyAnew => verify(app, true, true),
         Order::Goto => app.overlay = Some(Overlay::Store(Prompt::Goto, Input::default())),
         Order::Time => app.overlay = Some(Overlay::Store(Prompt::Time, Input::default())),
         Order::Name => {
@@ -474,12 +480,16 @@ fn obey(app: &mut App, order: Order, actions: &mut Vec<Action>) {
         Order::Source => turn_source(app),
         Order::Report => match super::rows::report(app) {
             Some((name, text)) => actions.push(Action::Save(name, text)),
-            None => app.say("nothing was verified yet: v or V"),
+            None => app.say(format!(
+                "nothing was verified yet: {} or {}",
+                app.key(Command::Store(Order::Verify)),
+                app.key(Command::Store(Order::VerifyFull))
+            )),
         },
     }
 }
 
-fn verify(app: &mut App, full: bool) {
+fn verify(app: &mut App, full: bool, anew: bool) {
     if app.store.about.is_none() {
         return app.say("no store is shown");
     }
@@ -487,7 +497,12 @@ fn verify(app: &mut App, full: bool) {
         app.store.kept = None;
     }
     let limit = app.store.limit;
-    app.store.start(|run| What::Verify { full, limit, run });
+    app.store.start(|run| What::Verify {
+        full,
+        anew,
+        limit,
+        run,
+    });
     app.store.verify = super::Heard::default();
     app.panes.remove(&Pane::Store(Part::Findings));
     go(app, Screen::StoreChecks);
@@ -515,8 +530,11 @@ fn turn_source(app: &mut App) {
 
 fn check_queue(app: &mut App) {
     if app.store.is_wire() {
-        return app
-            .say("over the wire entries are compared as they are shown; R, then v checks all of the files");
+        return app.say(format!(
+            "over the wire entries are compared as they are shown; {}, then {} checks all of the files",
+            app.key(Command::Store(Order::Source)),
+            app.key(Command::Store(Order::Verify))
+        ));
     }
     let Some((topic, queue)) = app.store.queue.clone() else {
         return app.say("no queue is shown");
@@ -572,7 +590,8 @@ fn turn(app: &mut App, later: bool) {
         return;
     }
     if app.store.is_wire() {
-        return app.say("segments are seen in files only: R");
+        let source = app.key(Command::Store(Order::Source));
+        return app.say(format!("segments are seen in files only: {source}"));
     }
     let (Some(row), Some(glance)) = (log_row(app), &app.store.glance.value) else {
         return;

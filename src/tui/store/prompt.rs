@@ -5,10 +5,11 @@ use crossterm::event::{KeyCode, KeyEvent};
 use super::answer::line_id;
 use super::question::At;
 use super::view::day;
-use super::{Lookup, hear, index_file};
+use super::{Lookup, Order, hear, index_file};
 use crate::client::time::{When, Zone};
 use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
+use crate::tui::keys::Command;
 use crate::tui::place::{Pane, Part, Screen};
 
 /// What is being typed.
@@ -88,7 +89,11 @@ fn typed(app: &mut App, prompt: Prompt, text: &str) -> Result<(), String> {
                 }
                 _ if app.store.is_wire() => {
                     if !app.store.log.page.rows.iter().any(|row| row.at == number) {
-                        return Err(format!("{text} is no record of this page: q, then g"));
+                        let queues = app.key(Command::Store(Order::Queues));
+                        return Err(format!(
+                            "{text} is no record of this page: {queues}, then {}",
+                            app.key(Command::Store(Order::Goto))
+                        ));
                     }
                     super::seek(app, number);
                 }
@@ -96,7 +101,10 @@ fn typed(app: &mut App, prompt: Prompt, text: &str) -> Result<(), String> {
             }
         }
         (Prompt::Time | Prompt::Name, Screen::Store) if app.store.is_wire() => {
-            return Err("over the wire the records of one queue are shown: q chooses".to_owned());
+            return Err(format!(
+                "over the wire the records of one queue are shown: {} chooses",
+                app.key(Command::Store(Order::Queues))
+            ));
         }
         (Prompt::Time, screen) => {
             let at = At::Time(time(app, text)?);
@@ -184,7 +192,7 @@ pub(super) fn show_queue_of(app: &mut App, broker: String, topic: String, queue:
     }
     if let Some(queues) = state.queues.value.as_mut().filter(|_| !is_same_broker) {
         // These are of the other broker.
-        queues.positions.clear();
+        queues.positions = None;
         queues.read_queues = None;
     }
     if is_same_broker && state.queue.as_ref() == Some(&name) {
@@ -228,7 +236,11 @@ fn time(app: &App, text: &str) -> Result<i64, String> {
     };
     match when.at_ms(app.now_ms, &Zone::of(app.settings.zone.clone()))? {
         Some(ms) => Ok(ms),
-        None => Err(format!("{text} is no time: home and G lead to the ends")),
+        None => Err(format!(
+            "{text} is no time: {} and {} lead to the ends",
+            app.key(Command::First),
+            app.key(Command::Last)
+        )),
     }
 }
 

@@ -94,10 +94,12 @@ pub enum What {
         /// Told apart from earlier questions by this.
         run: u32,
     },
-    /// A comparison of all parts with each other. A full one goes on where it was stopped.
+    /// A comparison of all parts with each other. A full one goes on where it was stopped, unless it is to begin anew.
     Verify {
         /// Every byte, not only headers and ends.
         full: bool,
+        /// From the begin of the log, whatever was kept.
+        anew: bool,
         /// Most megabytes read in a second.
         limit: Option<u64>,
         /// Told apart from earlier runs by this.

@@ -46,8 +46,9 @@ fn number(n: i64) -> Cell {
     Cell::number(digits(n), n as f64)
 }
 
+#[allow(clippy::cast_precision_loss)]
 fn unsigned(n: u64) -> Cell {
-    number(i64::try_from(n).unwrap_or(i64::MAX))
+    Cell::number(digits(n), n as f64)
 }
 
 /// Word and role of what a row of the log is.
@@ -292,7 +293,10 @@ fn positions(app: &App) -> Table {
         .queues
         .iter()
         .find(|line| line.queue == *queue && is_here(&line.broker));
-    for (group, offsets) in &queues.positions {
+    let Some(positions) = &queues.positions else {
+        return table;
+    };
+    for (group, offsets) in &positions.groups {
         let cells = match (offsets.get(queue), line) {
             (Some(&offset), Some(line)) => {
                 let lag = line.max.saturating_sub(offset);
@@ -602,7 +606,7 @@ pub fn report(app: &App) -> Option<(String, String)> {
         "complete".to_owned(),
         (seen.ended == Some(super::answer::Ended::Complete)).into(),
     );
-    summary.insert("resumed_at".to_owned(), seen.resumed_at.into());
+    summary.insert("resumed_at".to_owned(), seen.resumed.map(|from| from.at).into());
     summary.insert("elapsed_ms".to_owned(), seen.elapsed_ms.into());
     summary.insert("findings_left_out".to_owned(), seen.more.into());
     let text = json!({

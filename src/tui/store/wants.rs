@@ -178,6 +178,14 @@ pub fn wire_wants(app: &App) -> Vec<(wire::Question, Option<Duration>)> {
                     broker: broker.clone(),
                 };
                 out.push((question, Some(POSITIONS)));
+                // The queues come first: who has read them is told in their list.
+                if !broker.is_empty() && state.queues.value.is_some() {
+                    let question = wire::Question::Positions {
+                        topic: topic.clone(),
+                        broker: broker.clone(),
+                    };
+                    out.push((question, Some(POSITIONS)));
+                }
                 if !broker.is_empty() {
                     let (at, grows) = entries(app);
                     let question = wire::Question::Queue {

@@ -1,5 +1,6 @@
 //! What the store screens ask a broker in place of its files, as plain data. Every request is a read: ends (30, 31),
 //! entries (321), records (33), queues (202) and positions (300, 208) of a topic, topic names (206).
+//! Positions are a question of their own, so that the list of queues never waits for a group.
 
 use super::question::{At, What};
 
@@ -8,11 +9,18 @@ use super::question::{At, What};
 pub enum Question {
     /// The topics of the cluster.
     Topics,
-    /// The queues of a topic on every master, and who has read how far on one of them.
+    /// The queues of a topic on every master.
     Topic {
         /// The topic.
         topic: String,
         /// Name of the broker; empty when that is not known yet.
+        broker: String,
+    },
+    /// Who has read how far in a topic on one broker.
+    Positions {
+        /// The topic.
+        topic: String,
+        /// Name of the broker.
         broker: String,
     },
     /// Entries of a queue around a place, with their records.
@@ -42,13 +50,17 @@ impl Question {
     pub fn broker(&self) -> &str {
         match self {
             Self::Topics => "",
-            Self::Topic { broker, .. } | Self::Queue { broker, .. } | Self::Record { broker, .. } => broker,
+            Self::Topic { broker, .. }
+            | Self::Positions { broker, .. }
+            | Self::Queue { broker, .. }
+            | Self::Record { broker, .. } => broker,
         }
     }
 
-    /// The question that is put to files instead.
-    pub fn what(&self) -> What {
-        match self {
+    /// The question that is put to files instead; there positions come with the queues.
+    pub fn what(&self) -> Option<What> {
+        Some(match self {
+            Self::Positions { .. } => return None,
             Self::Topics => What::Topics,
             Self::Topic { topic, .. } => What::Topic(topic.clone()),
             Self::Queue { topic, queue, at, .. } => What::Queue {
@@ -57,6 +69,6 @@ impl Question {
                 at: *at,
             },
             Self::Record { at, .. } => What::Record(*at),
-        }
+        })
     }
 }

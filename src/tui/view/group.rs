@@ -279,11 +279,12 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
 pub fn clients_title(app: &App) -> String {
     let count = detail(app).map_or_else(|| "?".to_owned(), |d| d.clients.len().to_string());
     let hint = if app.clients {
-        "i: only what the broker knows"
+        "only what the broker knows"
     } else {
-        "i: ask them for their own numbers"
+        "ask them for their own numbers"
     };
-    format!("Clients {count}  ({hint})")
+    let key = app.key(crate::tui::keys::Command::Clients);
+    format!("Clients {count}  ({key}: {hint})")
 }
 
 /// The backlog over the last ten minutes, with its scale.

@@ -404,7 +404,13 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
             _ => "? not asked yet".to_owned(),
         },
         Pane::Topics if model.snapshot.topics.is_empty() => "? no broker has told its topics yet".to_owned(),
-        Pane::Topics => "no topic of a user; n makes one, R D Y show the others".to_owned(),
+        Pane::Topics => format!(
+            "no topic of a user; {} makes one, {} {} {} show the others",
+            app.key(Command::NewTopic),
+            app.key(Command::RetryTopics),
+            app.key(Command::DeadTopics),
+            app.key(Command::SystemTopics)
+        ),
         Pane::Groups | Pane::Positions if model.lag_total().value.is_none() => {
             "? no broker has told its groups yet".to_owned()
         }

@@ -191,7 +191,9 @@ pub fn effect(app: &App, area: Rect, buffer: &mut Buffer) {
                         ("clients", _) => " online: told by the broker; their next commits are watched",
                         _ => " messages",
                     };
-                    let value = value.parse().map_or_else(|_| value.to_owned(), text::grouped);
+                    let value = value
+                        .parse::<i64>()
+                        .map_or_else(|_| value.to_owned(), text::grouped);
                     lines.push(pair(key, format!("{value}{unit}")));
                 }
             }
@@ -227,7 +229,10 @@ pub fn effect(app: &App, area: Rect, buffer: &mut Buffer) {
         (Some(_), None) => lines.push(vec![("? being worked out".to_owned(), Role::Plain)]),
         (None, _) => {
             lines.push(vec![(
-                "Nothing moves before ctrl-a: the preview says for each queue what would be read again or never.".to_owned(),
+                format!(
+                    "Nothing moves before {}: the preview says for each queue what would be read again or never.",
+                    app.key(crate::tui::keys::Command::Apply)
+                ),
                 Role::Plain,
             )]);
         }

@@ -8,6 +8,7 @@ use super::theme::Role;
 use super::{dialog, grid, rows};
 use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
+use crate::tui::keys::Command;
 use crate::tui::palette;
 
 /// Draws the overlay, if there is one.
@@ -195,7 +196,7 @@ pub(super) fn scrolled(app: &App, buffer: &mut Buffer, title: &str, lines: Vec<V
         grid::pieces(buffer, inside.x, y, inside.right(), app.theme(), line);
     }
     if from < last {
-        let more = format!(" {} more, j ", last - from);
+        let more = format!(" {} more, {} ", last - from, app.key(Command::Down));
         let x = inside
             .right()
             .saturating_sub(u16::try_from(more.len()).unwrap_or(0));

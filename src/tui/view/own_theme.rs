@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Result<Colours, String> {
         *slot = Some(colour(value).ok_or_else(|| {
             format!(
                 "{key}: {value} is no colour: a name (black, red, green, yellow, blue, magenta, cyan, white, each also with \
-                 bright- in front), a number from 0 to 255, \"#rrggbb\", or \"default\" for the terminal's own"
+                 bright- in front), a number from 0 to 255, \"#rrggbb\", or \"default\" for that of ordinary text"
             )
         })?);
     }

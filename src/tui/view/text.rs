@@ -118,7 +118,8 @@ fn trim_zeros(mut text: String, unit: &str) -> String {
 }
 
 /// A number with its thousands apart: `5,512,004`.
-pub fn grouped(value: i64) -> String {
+pub fn grouped(value: impl Into<i128>) -> String {
+    let value: i128 = value.into();
     let digits = value.unsigned_abs().to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
     if value < 0 {

@@ -118,23 +118,24 @@ impl Seen<'_, '_> {
 }
 
 /// Compares all parts of a store with each other. `limit` is in megabytes a second, `state` the file that a full one
-/// goes on with and notes in how far it is.
+/// notes in how far it is, and
+/// whether it goes on with it.
 pub fn verify_all(
     store: &Store,
     full: bool,
     limit: Option<u64>,
-    state: Option<&Path>,
+    (state, resume): (Option<&Path>, bool),
     asker: &mut Asker<'_>,
 ) -> Result<Verifying, Error> {
-    let resumed_at = match state {
-        Some(path) => resumable(store, path)?,
-        None => None,
+    let resumed = match state {
+        Some(path) if resume => resumable(store, path)?,
+        _ => None,
     };
     let seen = std::cell::RefCell::new(Seen {
         state: Verifying {
             root: store.root().to_owned(),
             full,
-            resumed_at,
+            resumed,
             begun_ms: now_ms(),
             ..Verifying::default()
         },
@@ -146,7 +147,7 @@ pub fn verify_all(
     let options = Options {
         bytes_per_second: limit.map(|megabytes| megabytes.saturating_mul(1_000_000)),
         state,
-        resume: true,
+        resume,
         ..Options::from(What::depth(full))
     };
     let report = verify(

@@ -119,11 +119,13 @@ pub fn key(store: &Store, topic: Option<&str>, key: &str, asker: &Asker<'_>) -> 
         None => store.topics()?.into_iter().collect(),
     };
     // Without the number of its slots a file cannot be walked.
-    let (files, skipped): (Vec<&FileWalk>, Vec<&FileWalk>) = index
-        .files()
-        .iter()
-        .filter(|file| !file.is_empty())
-        .partition(|file| file.shape().is_some());
+    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    for file in index.files().iter().filter(|file| !file.is_empty()) {
+        match file.shape() {
+            Some(shape) => files.push((file, shape)),
+            None => skipped.push(name(file.path())),
+        }
+    }
     let keep = Keep {
         most: MOST_ITEMS,
         others: Others::Bare,
@@ -133,16 +135,15 @@ pub fn key(store: &Store, topic: Option<&str>, key: &str, asker: &Asker<'_>) -> 
         text: topic.map_or_else(|| key.to_owned(), |topic| format!("{topic}#{key}")),
         hash: topic.map(|topic| key_hash(topic, key)),
         tried: (files.len(), topics.len()),
-        skipped: skipped.iter().map(|file| name(file.path())).collect(),
+        skipped,
         ..KeyFound::default()
     };
     for of in &topics {
         let hash = key_hash(of, key);
         let mut chains = Vec::new();
         let mut hits = 0;
-        for file in files.iter().rev() {
+        for (file, shape) in files.iter().rev() {
             asker.goes_on()?;
-            let Some(shape) = file.shape() else { continue };
             let slot = shape.slot_of(hash);
             let walk = index.walk_slot(file, slot, Some((of, key)), &log, keep, |item| row(&item))?;
             hits += walk.sums.1;

@@ -191,10 +191,18 @@ impl Inspector {
                     None => None,
                 })
             }
-            What::Verify { full, limit, .. } => {
+            What::Verify {
+                full, anew, limit, ..
+            } => {
                 let claim = if *full { self.claim(&store, asker)? } else { None };
                 let state = claim.as_ref().map(|claim| claim.path.as_path());
-                Answer::Verify(Box::new(checks::verify_all(&store, *full, *limit, state, asker)?))
+                Answer::Verify(Box::new(checks::verify_all(
+                    &store,
+                    *full,
+                    *limit,
+                    (state, !anew),
+                    asker,
+                )?))
             }
         })
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::Asker;
 use crate::inspect::{Check, Error, Log, Queue, QueueKind, QueueStep, QueueSums, Store, TagsCode, table};
 use crate::protocol::properties::names;
-use crate::tui::store::answer::{Answer, Compared, Page, QueueLine, QueuePage, QueueRow, TopicQueues};
+use crate::tui::store::answer::{
+    Answer, Compared, GroupPositions, Page, QueueLine, QueuePage, QueueRow, TopicQueues,
+};
 use crate::tui::store::question::At;
 
 /// Rows before and from the place that is asked for.
@@ -158,13 +160,14 @@ pub fn topic(store: &Store, topic: &str, asker: &Asker<'_>) -> Result<TopicQueue
         None => found.problem = Some("there is no config/consumerOffset.json".to_owned()),
         Some(table) => match table.content() {
             None => found.problem = Some(format!("config/consumerOffset.json is {}", table.state.name())),
-            Some(content) => positions(&mut found, content, topic),
+            Some(content) => found.positions = Some(positions(content, topic)),
         },
     }
     Ok(found)
 }
 
-fn positions(found: &mut TopicQueues, content: &serde_json::Value, topic: &str) {
+fn positions(content: &serde_json::Value, topic: &str) -> GroupPositions {
+    let mut found = GroupPositions::default();
     let table = content.get("offsetTable").and_then(serde_json::Value::as_object);
     for (name, queues) in table.into_iter().flatten() {
         let Some((of, group)) = name.split_once('@') else {
@@ -173,8 +176,8 @@ fn positions(found: &mut TopicQueues, content: &serde_json::Value, topic: &str) 
         if of != topic {
             continue;
         }
-        if found.positions.len() >= MOST_GROUPS {
-            found.more_groups += 1;
+        if found.groups.len() >= MOST_GROUPS {
+            found.more += 1;
             continue;
         }
         let offsets: BTreeMap<i32, i64> = queues
@@ -183,8 +186,9 @@ fn positions(found: &mut TopicQueues, content: &serde_json::Value, topic: &str) 
             .flatten()
             .filter_map(|(queue, offset)| Some((queue.parse().ok()?, offset.as_i64()?)))
             .collect();
-        found.positions.insert(group.to_owned(), offsets);
+        found.groups.insert(group.to_owned(), offsets);
     }
+    found
 }
 
 /// Compares every entry of a queue with its record.

@@ -1,25 +1,28 @@
 //! The same answers out of a broker in place of its files.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 
 use super::log;
 use crate::client::Client;
-use crate::client::entries::{DELAY_TOPIC, EntryLook, Place, QueueSlice, TopicRanges, is_address};
+use crate::client::entries::{
+    DELAY_TOPIC, EntryLook, Place, QueueSlice, TopicPositions, TopicRanges, is_address,
+};
 use crate::inspect::Record;
 use crate::protocol::message::MessageView;
 use crate::protocol::properties::names;
 use crate::tui::store::answer::{
-    Answer, Compared, Kind, LogRow, Page, QueueLine, QueuePage, QueueRow, RecordView, TopicQueues,
+    Answer, Compared, GroupPositions, Kind, LogRow, Page, QueueLine, QueuePage, QueueRow, RecordView,
+    TopicQueues,
 };
 use crate::tui::store::question::At;
 use crate::tui::store::wire::Question;
 
 /// Entries before and from the place that is asked for: each costs the broker a read of its record.
 const AROUND: (u16, u16) = (20, 30);
-/// Groups whose positions are shown.
-const MOST_GROUPS: usize = 200;
+/// Groups whose positions are asked for: a request for each, every time.
+const MOST_GROUPS: usize = 40;
+/// Groups of which nothing was told that are named.
+const NAMED: usize = 2;
 
 /// Answers a question. Errors are in words.
 pub async fn answer(client: &Client, question: &Question) -> Result<Answer, String> {
@@ -33,6 +36,14 @@ pub async fn answer(client: &Client, question: &Question) -> Result<Answer, Stri
         Question::Topic { topic, broker } => {
             let ranges = client.topic_ranges(topic).await.map_err(words)?;
             Ok(Answer::Topic(queues(ranges, broker)))
+        }
+        Question::Positions { topic, broker } => {
+            let master = client.master_of(topic, broker).await.map_err(words)?;
+            let found = client
+                .positions_on(&master.server(), topic, MOST_GROUPS, deadline)
+                .await
+                .map_err(words)?;
+            Ok(Answer::Positions(positions(found)))
         }
         Question::Queue {
             broker,
@@ -71,33 +82,36 @@ pub async fn answer(client: &Client, question: &Question) -> Result<Answer, Stri
 
 fn queues(ranges: TopicRanges, broker: &str) -> TopicQueues {
     let read = ranges.queues.iter().find(|range| range.broker == broker);
-    let mut found = TopicQueues {
+    TopicQueues {
         read_queues: read.and_then(|range| range.read_queues).map(i64::from),
         problem: (!ranges.failed.is_empty()).then(|| ranges.failed.join("; ")),
-        ..TopicQueues::default()
-    };
-    for (group, positions) in ranges.positions {
-        if found.positions.len() >= MOST_GROUPS {
-            found.more_groups += 1;
-            continue;
-        }
-        let here: BTreeMap<i32, i64> = (positions.into_iter())
-            .filter(|((of, _), _)| of == broker)
-            .map(|((_, queue), offset)| (queue, offset))
-            .collect();
-        found.positions.insert(group, here);
+        positions: None,
+        queues: (ranges.queues.into_iter())
+            .map(|range| QueueLine {
+                broker: range.broker,
+                queue: range.queue,
+                min: range.min,
+                max: range.max,
+                files: 0,
+                span: None,
+            })
+            .collect(),
     }
-    found.queues = (ranges.queues.into_iter())
-        .map(|range| QueueLine {
-            broker: range.broker,
-            queue: range.queue,
-            min: range.min,
-            max: range.max,
-            files: 0,
-            span: None,
-        })
-        .collect();
-    found
+}
+
+fn positions(found: TopicPositions) -> GroupPositions {
+    let failed = &found.failed;
+    let named = failed.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    let problem = match failed.len() {
+        0 => None,
+        n if n <= NAMED => Some(named),
+        n => Some(format!("{named}; {} more groups", n - NAMED)),
+    };
+    GroupPositions {
+        groups: found.positions,
+        more: found.not_asked,
+        problem,
+    }
 }
 
 fn index(offset: i64) -> u64 {
@@ -134,7 +148,7 @@ fn row(entry: &EntryLook, topic: &str) -> QueueRow {
     let (check, note) = match &entry.record {
         None => (
             Compared::Past,
-            "not compared: the records before it are large".to_owned(),
+            "not compared: too large beside the others of this page".to_owned(),
         ),
         Some(Err(why)) => (Compared::Wrong, format!("no record: {why}")),
         Some(Ok(_)) if entry.differences.is_empty() => (Compared::Good, String::new()),

@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{clock, digits, label, lines, moment, plain, second, stamp};
+use super::{clock, digits, label, lines, minute, moment, plain, second, stamp};
 use crate::tui::app::App;
 use crate::tui::keys::Command;
 use crate::tui::place::{Pane, Part};
@@ -31,12 +31,20 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Store(Part::Checkpoint) => {
             let read = app.store.checks.value.as_ref();
             let read = read.map_or_else(String::new, |checks| {
-                format!("  as of {} (r)", second(app, checks.read_ms))
+                format!(
+                    "  as of {} ({})",
+                    second(app, checks.read_ms),
+                    app.key(Command::Refresh)
+                )
             });
             vec![plain(format!("checkpoint (4096 B){read}"))]
         }
         Pane::Store(Part::Verify) => {
-            let mut title = vec![plain("verify  v quick  V full")];
+            let mut title = vec![plain(format!(
+                "verify  {} quick  {} full",
+                app.key(Command::Store(Order::Verify)),
+                app.key(Command::Store(Order::VerifyFull))
+            ))];
             if let Some(seen) = &app.store.verify.value {
                 let depth = if seen.full { "full" } else { "quick" };
                 let word = match seen.ended {
@@ -66,7 +74,10 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 1 => "  warnings and errors",
                 _ => "  errors only",
             };
-            let mut title = vec![plain(format!("Findings  (f filter severity){shown}"))];
+            let mut title = vec![plain(format!(
+                "Findings  ({} filter severity){shown}",
+                app.key(Command::Store(Order::Severity))
+            ))];
             if let Some(seen) = app.store.verify.value.as_ref().filter(|seen| seen.more > 0) {
                 title.push((format!("  {} more not listed", digits(seen.more)), Role::Warn));
             }
@@ -79,8 +90,9 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
 pub fn note(app: &App) -> Vec<Piece> {
     match &app.store.verify.value {
         Some(seen) => vec![plain(format!(
-            "report: verify-{}.json (e) ",
-            stamp(app, seen.begun_ms)
+            "report: verify-{}.json ({}) ",
+            stamp(app, seen.begun_ms),
+            app.key(Command::Store(Order::Report))
         ))],
         None => vec![plain("no fix is applied here: rmq store repair --plan FILE ")],
     }
@@ -164,7 +176,16 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
     match &checks.recovery {
         None => out.push(row(
             "recover starts at",
-            "? where the queues end: rmq store info tells",
+            match app
+                .store
+                .glance
+                .value
+                .as_ref()
+                .is_some_and(|glance| glance.rocks_db)
+            {
+                true => "? where the queues end: they lie in RocksDB, which is not read",
+                false => "? where the queues end: rmq store info tells",
+            },
             Role::Plain,
         )),
         Some(recovery) => {
@@ -248,11 +269,11 @@ pub fn verify(app: &App, area: Rect, buffer: &mut Buffer) {
                 "   {} stops, keeps report",
                 app.key(Command::Store(Order::Stop))
             )),
-            Some(at) => (
+            Some(kept) => (
                 format!(
                     "   {} goes on at {}",
                     app.key(Command::Store(Order::VerifyFull)),
-                    digits(at)
+                    digits(kept.at)
                 ),
                 Role::Warn,
             ),
@@ -265,19 +286,32 @@ pub fn verify(app: &App, area: Rect, buffer: &mut Buffer) {
         (None, None) => vec![
             vec![plain("not run yet")],
             vec![
-                label("v "),
+                label(format!("{} ", app.key(Command::Store(Order::Verify)))),
                 plain("quick: headers, sizes, ends, the newest segment"),
             ],
-            vec![label("V "), plain("full: every record, entry and index item")],
+            vec![
+                label(format!("{} ", app.key(Command::Store(Order::VerifyFull)))),
+                plain("full: every record, entry and index item"),
+            ],
             vec![plain("nothing is changed, no lock is taken")],
         ],
-        (Some(seen), None) => progress(seen, area.width >= ROOMY),
+        (Some(seen), None) => progress(app, seen, area.width >= ROOMY),
     };
     out.push(foot);
+    if let Some(kept) = state.kept.filter(|_| !runs) {
+        let anew = app.key(Command::Store(Order::VerifyAnew));
+        let of = run_of(app, kept.of_ms);
+        out.push(vec![plain(format!("{anew} begins anew; before: as of {of}"))]);
+    }
     lines(app, area, buffer, &out);
 }
 
-fn progress(seen: &Verifying, roomy: bool) -> Vec<Vec<Piece>> {
+/// `11-29 12:04`: when an earlier run looked.
+fn run_of(app: &App, at_ms: Option<i64>) -> String {
+    at_ms.map_or_else(|| "an earlier run".to_owned(), |at| minute(app, at))
+}
+
+fn progress(app: &App, seen: &Verifying, roomy: bool) -> Vec<Vec<Piece>> {
     let mut out = Vec::new();
     for (pass, name) in PASSES {
         let found = seen.passes.iter().find(|(progress, _)| progress.pass == pass);
@@ -322,8 +356,12 @@ fn progress(seen: &Verifying, roomy: bool) -> Vec<Vec<Piece>> {
             out.push(counts);
         }
     }
-    if let Some(at) = seen.resumed_at {
-        out.push(vec![label("from  "), plain(format!("went on at {}", digits(at)))]);
+    if let Some(from) = seen.resumed {
+        out.push(vec![
+            label("from  "),
+            plain(digits(from.at)),
+            (format!(", before as of {}", run_of(app, from.of_ms)), Role::Warn),
+        ]);
     }
     if let Some(report) = &seen.report {
         out.push(vec![

@@ -196,9 +196,6 @@ pub fn note(app: &App) -> Vec<Piece> {
             Role::Crit,
         )];
     }
-    if survey.stopped {
-        return vec![("! stopped: not all links were looked at ".to_owned(), Role::Warn)];
-    }
     if survey.behind_count > 0 {
         return vec![(
             format!(

@@ -21,7 +21,7 @@ use crate::tui::view::{grid, layout, text};
 
 /// A number with separators: `31,356,766,276`.
 pub fn digits(n: impl Into<i128>) -> String {
-    text::grouped(i64::try_from(n.into()).unwrap_or(i64::MAX))
+    text::grouped(n)
 }
 
 fn zoned(app: &App, at_ms: i64, format: &str) -> String {
@@ -116,7 +116,8 @@ pub fn areas(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
             let queues = app.store.queues.value.as_ref();
             let rows = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).saturating_add(3);
             let lines = rows(queues.map_or(1, |queues| queues.queues.len()));
-            let groups = rows(queues.map_or(1, |queues| queues.positions.len().max(1)));
+            let positions = queues.and_then(|queues| queues.positions.as_ref());
+            let groups = rows(positions.map_or(1, |positions| positions.groups.len().max(1)));
             let third = body.height / 3;
             let (upper, lower) = above(body, body.height - groups.clamp(4, third.max(5)));
             let (entries, list) = above(upper, upper.height - lines.clamp(4, third.max(6)));
@@ -318,9 +319,15 @@ pub fn title(app: &App, pane: Pane) -> Vec<Piece> {
                 None => "config/consumerOffset.json".to_owned(),
             };
             let mut title = vec![plain(format!("Committed offsets{queue}  ({from})"))];
-            let more = state.queues.value.as_ref().map_or(0, |queues| queues.more_groups);
+            let queues = state.queues.value.as_ref();
+            let positions = queues.and_then(|queues| queues.positions.as_ref());
+            let more = positions.map_or(0, |positions| positions.more);
             if more > 0 {
-                title.push((format!("  {more} more groups not listed"), Role::Warn));
+                let verb = if state.is_wire() { "asked" } else { "listed" };
+                title.push((format!("  {more} more groups not {verb}"), Role::Warn));
+            }
+            if let Some(why) = positions.and_then(|positions| positions.problem.as_ref()) {
+                title.push((format!("  ✗ {why}"), Role::Crit));
             }
             title
         }
@@ -375,7 +382,7 @@ pub fn empty(app: &App, pane: Pane) -> String {
     match pane {
         Pane::Store(Part::Log) if state.log.is_known => "no record".to_owned(),
         Pane::Store(Part::Entries) if state.entries.is_known => "no entry".to_owned(),
-        Pane::Store(Part::Entries) if state.queue.is_none() => "which queue? / takes a topic".to_owned(),
+        Pane::Store(Part::Entries) if state.queue.is_none() => which_queue(app),
         Pane::Store(Part::Positions) => match &state.queues.value {
             Some(queues) => match &queues.problem {
                 Some(why) => format!("! {why}"),
@@ -414,16 +421,32 @@ fn empty_over_the_wire(app: &App, pane: Pane) -> String {
     let topics = state.topics.error.as_ref().filter(|_| state.queue.is_none());
     match (error.as_ref().or(topics).or(state.queues.error.as_ref()), pane) {
         (Some(why), _) => format!("✗ {why}"),
-        (None, Pane::Store(Part::Log)) if !is_known => "no record: q chooses a queue".to_owned(),
+        (None, Pane::Store(Part::Log)) if !is_known => {
+            format!(
+                "no record: {} chooses a queue",
+                app.key(Command::Store(Order::Queues))
+            )
+        }
         (None, Pane::Store(Part::Positions)) if is_known => {
-            "no group has a position on this topic".to_owned()
+            let queues = state.queues.value.as_ref();
+            let asked = queues.and_then(|queues| queues.positions.as_ref());
+            match asked {
+                None => "asking".to_owned(),
+                Some(asked) if asked.problem.is_some() => "not known".to_owned(),
+                Some(_) => "no group has a position on this topic".to_owned(),
+            }
         }
         (None, _) if is_known => "no entry".to_owned(),
-        (None, _) if state.queue.is_none() && state.topics.value.is_some() => {
-            "which queue? / takes a topic".to_owned()
-        }
+        (None, _) if state.queue.is_none() && state.topics.value.is_some() => which_queue(app),
         (None, _) => "asking".to_owned(),
     }
+}
+
+fn which_queue(app: &App) -> String {
+    format!(
+        "which queue? {} takes a topic",
+        app.key(Command::Store(Order::Name))
+    )
 }
 
 /// `orders / 0 on broker-a`
@@ -481,8 +504,11 @@ pub fn path(app: &App) -> (String, Vec<Piece>) {
 fn queue_check(app: &App) -> Piece {
     use super::question::What;
     let state = &app.store;
+    let source = app.key(Command::Store(Order::Source));
+    let verify = app.key(Command::Store(Order::Verify));
+    let checks = format!("{verify} checks every entry of this queue ");
     if state.is_wire() {
-        return plain("source: wire; R: the files of the broker ");
+        return plain(format!("source: wire; {source}: the files of the broker "));
     }
     let Some(name) = &state.queue else {
         return plain("");
@@ -529,8 +555,8 @@ fn queue_check(app: &App) -> Piece {
                 role,
             )
         }
-        None if state.offline => plain("source: files; v checks every entry of this queue "),
-        None => plain("source: files (R: over the wire); v checks every entry of this queue "),
+        None if state.offline => plain(format!("source: files; {checks}")),
+        None => plain(format!("source: files ({source}: over the wire); {checks}")),
     }
 }
 
@@ -545,5 +571,6 @@ mod tests {
         assert_eq!(digits(1000), "1,000");
         assert_eq!(digits(-1_234_567), "-1,234,567");
         assert_eq!(digits(31_356_766_276_u64), "31,356,766,276");
+        assert_eq!(digits(u64::MAX), "18,446,744,073,709,551,615");
     }
 }

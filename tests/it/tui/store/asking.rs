@@ -194,7 +194,8 @@ fn positions_and_read_queues_come_from_the_tables() {
     };
     assert_eq!(topic.read_queues, Some(4));
     assert_eq!(topic.queues.len(), 4);
-    let positions = &topic.positions["g_group_one"];
+    let told = topic.positions.as_ref().expect("they are known");
+    let positions = &told.groups["g_group_one"];
     assert_eq!(
         positions.iter().map(|(q, o)| (*q, *o)).collect::<Vec<_>>(),
         [(0, 10), (1, 20), (2, 30), (3, 40)]
@@ -324,6 +325,7 @@ fn the_checkpoint_and_a_verification_of_a_whole_store() {
     assert_eq!(end, Some(end_of(&inspector, &golden.root)));
     let verify = What::Verify {
         full: true,
+        anew: false,
         limit: None,
         run: 1,
     };
@@ -407,6 +409,7 @@ fn a_verification_stops_when_asked() {
         commit_log: None,
         what: What::Verify {
             full: true,
+            anew: false,
             limit: Some(1),
             run: 1,
         },
@@ -524,6 +527,7 @@ fn nothing_is_read_for_one_who_is_gone() {
 fn verified(inspector: &Inspector, root: &Path, full: bool) -> Verifying {
     let what = What::Verify {
         full,
+        anew: false,
         limit: None,
         run: 1,
     };
@@ -535,7 +539,7 @@ fn verified(inspector: &Inspector, root: &Path, full: bool) -> Verifying {
 
 fn kept(inspector: &Inspector, root: &Path) -> Option<u64> {
     match ask(inspector, root, What::Kept { run: 1 }) {
-        Ok(Answer::Kept(at)) => at,
+        Ok(Answer::Kept(kept)) => kept.map(|kept| kept.at),
         other => panic!("{other:?}"),
     }
 }
@@ -546,7 +550,7 @@ fn a_verification_goes_on_where_another_program_was_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let inspector = Inspector::noting_in(Some(dir.path().to_owned()));
     let whole = verified(&Inspector::default(), store.path(), true);
-    assert_eq!(whole.resumed_at, None);
+    assert_eq!(whole.resumed, None);
     assert_eq!(kept(&inspector, store.path()), None);
     // As `rmq store verify` leaves it when it is stopped at the damage of the second segment.
     let state = state_file(dir.path(), store.path()).expect("outside the store");
@@ -558,10 +562,14 @@ fn a_verification_goes_on_where_another_program_was_stopped() {
     assert!(run_until(store.path(), options, 2).0.stopped);
     assert_eq!(kept(&inspector, store.path()), Some(SEGMENT));
     // A quick one has nothing to do with it.
-    assert_eq!(verified(&inspector, store.path(), false).resumed_at, None);
+    assert_eq!(verified(&inspector, store.path(), false).resumed, None);
     assert_eq!(kept(&inspector, store.path()), Some(SEGMENT));
     let rest = verified(&inspector, store.path(), true);
-    assert_eq!(rest.resumed_at, Some(SEGMENT));
+    let from = rest.resumed.expect("it goes on");
+    assert_eq!(from.at, SEGMENT);
+    let now = rmq::client::time::now_ms();
+    let of = from.of_ms.expect("the time of the earlier run");
+    assert!((now - 600_000..=now).contains(&of), "{of}");
     assert_eq!((&rest.findings, &rest.counts), (&whole.findings, &whole.counts));
     let records = |seen: &Verifying| seen.report.as_ref().map(|report| (report.records, report.errors));
     assert_eq!(records(&rest), records(&whole));
@@ -580,6 +588,7 @@ fn a_verification_that_was_stopped_gives_its_state_file_back() {
         commit_log: None,
         what: What::Verify {
             full: true,
+            anew: false,
             limit: None,
             run: 1,
         },
@@ -614,7 +623,7 @@ fn two_verifications_never_write_one_state_file() {
         let runs = [(), ()].map(|()| scope.spawn(|| verified(&inspector, root, true)));
         for run in runs {
             let seen = run.join().expect("it ends");
-            assert_eq!((seen.ended, seen.resumed_at), (Some(Ended::Complete), None));
+            assert_eq!((seen.ended, seen.resumed), (Some(Ended::Complete), None));
         }
     });
 }

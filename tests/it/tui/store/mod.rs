@@ -2,6 +2,7 @@
 
 mod asking;
 mod console;
+mod keys;
 mod program;
 mod screens;
 mod walking;

@@ -465,10 +465,27 @@ fn a_stopped_verification_says_where_it_goes_on() {
     press(&mut console.app, "V");
     assert!(!text(&picture(&console.app)).contains("V goes on"));
     console.press(&["x"]);
-    assert_eq!(console.app.store.kept, Some(SEGMENT));
+    let kept = |console: &Console| console.app.store.kept.map(|kept| kept.at);
+    assert_eq!(kept(&console), Some(SEGMENT));
+    // What is kept is of then, and need not be taken over.
+    let shown = text(&picture(&console.app));
+    assert!(shown.contains("A begins anew"), "{shown}");
+    press(&mut console.app, "A");
+    let anew = |question: &rmq::tui::store::question::Question| {
+        matches!(
+            question.what,
+            rmq::tui::store::question::What::Verify {
+                full: true,
+                anew: true,
+                ..
+            }
+        )
+    };
+    assert!(console.app.store.running.iter().any(anew));
+    console.press(&["x"]);
     console.press(&["V"]);
     let shown = text(&picture(&console.app));
-    assert!(shown.contains("went on at 67,108,864"), "{shown}");
+    assert!(shown.contains("from  67,108,864, before as of "), "{shown}");
     assert!(!shown.contains("V goes on"), "{shown}");
     let (_, report) = rmq::tui::store::rows::report(&console.app).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
@@ -549,7 +566,8 @@ fn numbers_that_no_store_should_have_are_shown_as_they_are() {
     console.press(&["q", "/"]);
     console.type_in("g_basic_a/2");
     let queues = console.app.store.queues.value.as_mut().expect("queues");
-    queues.positions.insert("far".into(), [(2, i64::MIN)].into());
+    let positions = queues.positions.as_mut().expect("positions");
+    positions.groups.insert("far".into(), [(2, i64::MIN)].into());
     // Rows are made anew after a key.
     crate::tui::fixture::press(&mut console.app, "tab");
     let shown = text(&picture(&console.app));

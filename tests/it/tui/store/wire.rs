@@ -10,7 +10,9 @@ use rmq::client::produce::{Outgoing, Producer};
 use rmq::client::{Client, Options};
 use rmq::tui::app::{self, App, Event};
 use rmq::tui::model::{Told, Update};
-use rmq::tui::store::answer::{Answer, Compared, QueuePage, RecordView};
+use rmq::tui::store::answer::{
+    Answer, Compared, GroupPositions, QueueLine, QueuePage, RecordView, TopicQueues,
+};
 use rmq::tui::store::ask::{Asker, Inspector, wire};
 use rmq::tui::store::question::{At, What};
 use rmq::tui::store::wire::Question;
@@ -312,4 +314,87 @@ fn without_a_network_the_files_stay() {
     let shown = text(&picture(&console.app));
     assert!(shown.contains("no broker can be asked"), "{shown}");
     assert!(!console.app.store.is_wire());
+}
+
+/// A queue of a broker that is asked, and what it answers of the topic.
+fn told_of(app: &mut App, question: Question, answer: Result<Answer, String>) {
+    let found = answer.map(|answer| Found::Store(Box::new(answer)));
+    let update = Update {
+        at_ms: NOW,
+        retry_at_ms: None,
+        told: Told::Found(Want::Wire(question), found),
+    };
+    app::update(app, NOW, Event::Updates(vec![update]));
+}
+
+fn line(broker: &str, queue: i32) -> QueueLine {
+    QueueLine {
+        broker: broker.into(),
+        queue,
+        min: 0,
+        max: 9,
+        files: 0,
+        span: None,
+    }
+}
+
+#[test]
+fn a_broker_that_falls_silent_is_not_left_and_a_group_hides_no_queue() {
+    let mut app = super::console::Console::new("basic", Look::of((120, 40))).app;
+    app.store.wire = Some("broker-b".into());
+    app.store.queue = Some(("T".into(), 1));
+    app.place.screen = rmq::tui::app::Screen::StoreQueues;
+    let (topic, broker) = ("T".to_owned(), "broker-b".to_owned());
+    let ranges = || Question::Topic {
+        topic: topic.clone(),
+        broker: broker.clone(),
+    };
+    let positions = Question::Positions {
+        topic: topic.clone(),
+        broker: broker.clone(),
+    };
+    let wants = |app: &App| {
+        app.wants()
+            .iter()
+            .any(|w| w.want == Want::Wire(positions.clone()))
+    };
+    let all = TopicQueues {
+        queues: vec![line("broker-a", 0), line("broker-b", 1)],
+        ..TopicQueues::default()
+    };
+    // Positions are asked for once the queues are there.
+    assert!(!wants(&app));
+    told_of(&mut app, ranges(), Ok(Answer::Topic(all.clone())));
+    assert!(wants(&app));
+    told_of(&mut app, positions.clone(), Err("denied: 300".into()));
+    let shown = text(&picture(&app));
+    assert!(
+        shown.contains("broker-b/1") && shown.contains("✗ denied: 300"),
+        "{shown}"
+    );
+    let some = GroupPositions {
+        groups: [("G".to_owned(), [(1, 4)].into())].into(),
+        more: 7,
+        problem: Some("H: denied".into()),
+    };
+    told_of(&mut app, positions.clone(), Ok(Answer::Positions(some)));
+    // The next poll of the queues does not take them away.
+    told_of(&mut app, ranges(), Ok(Answer::Topic(all)));
+    let shown = text(&picture(&app));
+    assert!(shown.contains("7 more groups not asked"), "{shown}");
+    assert!(shown.contains("✗ H: denied") && shown.contains("G "), "{shown}");
+    // One poll fails: the screen stays with its broker, and says why its queues are missing.
+    let one = TopicQueues {
+        queues: vec![line("broker-a", 0)],
+        problem: Some("broker-b: timeout".into()),
+        ..TopicQueues::default()
+    };
+    told_of(&mut app, ranges(), Ok(Answer::Topic(one.clone())));
+    assert_eq!(app.store.wire.as_deref(), Some("broker-b"));
+    assert!(text(&picture(&app)).contains("broker-b: timeout"));
+    // All answer, and the topic is not there: what there is is shown.
+    let one = TopicQueues { problem: None, ..one };
+    told_of(&mut app, ranges(), Ok(Answer::Topic(one)));
+    assert_eq!(app.store.wire.as_deref(), Some("broker-a"));
+    assert_eq!(app.store.queue, Some(("T".into(), 0)));
 }
