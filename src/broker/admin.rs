@@ -103,14 +103,16 @@ pub async fn get_config(
     _: GetBrokerConfig,
     (): (),
 ) -> Handled<GetBrokerConfig> {
-    let (entries, version) = {
+    let (entries, without_effect, version) = {
         let settings = broker.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        (settings.0.entries(), settings.1)
+        let unknown = settings.0.unknown.keys().cloned().collect::<Vec<_>>();
+        (settings.0.entries(), unknown.join(";"), settings.1)
     };
     let entries = entries?;
     let waiting = config_file::waiting(config::read_at_start(), &broker.at_start.entries()?, &entries);
     let header = GetBrokerConfigReply {
         rmq_waiting: Some(waiting),
+        rmq_without_effect: Some(without_effect),
         version: String::from_utf8_lossy(&json::to_vec(&version)).into_owned(),
         rmq_read_at_start: Some(config::read_at_start().collect::<Vec<_>>().join(";")),
         rmq_limits: Some(config_file::told(&[config::LIMITS, config::STORE_LIMITS])),

@@ -11,7 +11,7 @@ use super::exit::{self, Failure};
 use super::output::{Listing, col};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use super::topic_change::undo_line;
+use super::topic_change::{refuse_static, undo_line};
 use super::{quoted, time};
 use crate::client::declare::plan::{Change, changes};
 use crate::client::declare::{Declared, Held, read, write};
@@ -208,6 +208,10 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     let mut prepared = prepare(session, &args.files).await?;
     if prepared.changes.is_empty() {
         return change::nothing(session);
+    }
+    let resized = prepared.changes.iter().filter(|change| change.resizes());
+    for name in resized.map(Change::name).collect::<BTreeSet<&str>>() {
+        refuse_static(session, name).await?;
     }
     if let Some(name) = prepared.changes.iter().find(|c| c.shrinks()).map(Change::name) {
         if !args.scale {

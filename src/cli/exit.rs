@@ -286,7 +286,7 @@ impl From<&client::Error> for Failure {
                 .because("A change needs one cluster or named brokers.")
                 .hint("--cluster NAME or --broker NAME"),
             Error::Invalid { .. } => Self::usage(e.to_string()),
-            Error::Static(_) => Self::new(PRECONDITION, format!("{e}; nothing was changed"))
+            Error::Static(_) => Self::new(PRECONDITION, e.to_string())
                 .because(
                     "Its clients commit by logical queue; a broker keeps the position where the message was.",
                 )

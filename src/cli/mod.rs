@@ -445,18 +445,15 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
 fn ask(global: &Global, command: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<(), Failure> {
     let session = Session::new(global)?;
     on_this_thread(async {
-        let done = match session.deadline {
-            None => command(&session).await,
-            Some(limit) => tokio::time::timeout(limit, command(&session))
-                .await
-                .unwrap_or_else(|_| {
-                    Err(Failure::new(
-                        exit::TIMEOUT,
-                        format!("not done within {}", time::duration(limit)),
-                    )
-                    .because("--deadline limits the whole command; what was sent before stays done."))
-                }),
-        };
+        let done = session.within_deadline(command(&session)).await;
+        let done = done.unwrap_or_else(|| {
+            let limit = session.deadline.unwrap_or_default();
+            Err(Failure::new(
+                exit::TIMEOUT,
+                format!("not done within {}", time::duration(limit)),
+            )
+            .because("--deadline limits the whole command; what was sent before stays done."))
+        });
         session.warn_of_dead_name_servers();
         done
     })

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
@@ -13,10 +14,10 @@ use super::reset::{self, Batch, MovingArgs, queue_offset, read_file};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
-use crate::client::positions::Goal;
+use crate::client::positions::{Goal, Position};
 use crate::client::saved_offsets::{Chosen, SavedOffset, SavedOffsets};
 use crate::client::words::counted;
-use crate::client::{BrokerAt, Which};
+use crate::client::{Error, Which};
 use crate::protocol::model::{check_group, check_topic};
 
 /// Commands on committed offsets.
@@ -166,7 +167,15 @@ async fn get(
     );
     listing.ordered = true;
     for topic in topics {
-        for at in client.positions(&brokers, group, &topic).await? {
+        let positions = match client.positions(&brokers, group, &topic).await {
+            // The others are told.
+            Err(e @ Error::Static(_)) => {
+                listing.errors.push(Failure::from(&e));
+                continue;
+            }
+            positions => positions?,
+        };
+        for at in positions {
             let note: Cell = match at.current {
                 Some(offset) if offset > at.max => "beyond end".into(),
                 Some(offset) if offset < at.min => "before begin".into(),
@@ -184,13 +193,16 @@ async fn get(
             ]);
         }
     }
-    if listing.rows.is_empty() {
+    if listing.rows.is_empty() && listing.errors.is_empty() {
         if let Some(failure) = super::lag::not_found(session, &brokers, group).await {
             return Err(failure);
         }
         session.note(&format!("{group} has no committed offsets"));
     }
-    Ok(listing.into())
+    Ok(Rows {
+        some_answered: !listing.rows.is_empty() || listing.errors.is_empty(),
+        listing,
+    })
 }
 
 async fn set(session: &Session, args: SetArgs) -> Result<(), Failure> {
@@ -272,15 +284,21 @@ async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
         refuse_untimed(&file, &args.file)?;
     }
     let (known, found) = (Known::new(), file.by_topic().into_iter().collect());
+    let left_out = AtomicBool::new(false);
     let batches = session
         .client
         .each(found, |((group, topic), offsets)| {
             let (known, brokers, file, by_times) = (&known, &brokers, &file, args.by_time);
+            let left_out = &left_out;
             async move {
+                let Some(positions) = reset::movable(session, brokers, &group, &topic).await? else {
+                    left_out.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                };
                 let goal = if by_times {
-                    by_time(session, brokers, file, &group, &topic, offsets).await?
+                    by_time(session, positions, file, (&group, &topic), offsets).await?
                 } else {
-                    present(session, brokers, &group, &topic, offsets).await?
+                    present(session, positions, &topic, offsets)
                 };
                 if goal.is_empty() {
                     return Ok(None);
@@ -291,7 +309,10 @@ async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
         })
         .await;
     let batches: Vec<Option<Batch>> = batches.into_iter().collect::<Result<_, Failure>>()?;
-    let batches = batches.into_iter().flatten().collect();
+    let batches: Vec<Batch> = batches.into_iter().flatten().collect();
+    if batches.is_empty() && left_out.into_inner() {
+        return Err(reset::all_static(&args.file.display().to_string()));
+    }
     let action = format!("import offsets of {}", args.file.display());
     reset::carry_out(session, action, &brokers, batches, &args.moving).await
 }
@@ -299,15 +320,9 @@ async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
 type Offsets = BTreeMap<(String, i32), i64>;
 
 /// The offsets of a file in the queues that there are; messages deleted meanwhile cannot be gone back to.
-async fn present(
-    session: &Session,
-    brokers: &[BrokerAt],
-    group: &str,
-    topic: &str,
-    mut offsets: Offsets,
-) -> Result<Offsets, Failure> {
+fn present(session: &Session, positions: Vec<Position>, topic: &str, mut offsets: Offsets) -> Offsets {
     let mut goal = Offsets::new();
-    for at in session.client.positions(brokers, group, topic).await? {
+    for at in positions {
         let Some(offset) = offsets.remove(&(at.broker.id.name.clone(), at.queue)) else {
             continue;
         };
@@ -325,7 +340,7 @@ async fn present(
     for (broker, queue) in offsets.keys() {
         session.warn(&format!("{topic} has no queue {broker}/{queue} here; left out"));
     }
-    Ok(goal)
+    goal
 }
 
 /// A file is used by its times only when every entry has one: without it a backlog would be skipped.
@@ -353,14 +368,12 @@ fn refuse_untimed(file: &SavedOffsets, path: &std::path::Path) -> Result<(), Fai
 /// The offsets of a file's times in the queues that there are.
 async fn by_time(
     session: &Session,
-    brokers: &[BrokerAt],
+    positions: Vec<Position>,
     file: &SavedOffsets,
-    group: &str,
-    topic: &str,
+    (group, topic): (&str, &str),
     mut offsets: Offsets,
 ) -> Result<Offsets, Failure> {
     let client = &session.client;
-    let positions = client.positions(brokers, group, topic).await?;
     for at in &positions {
         offsets.remove(&(at.broker.id.name.clone(), at.queue));
     }

@@ -18,7 +18,7 @@ use super::{quoted, time};
 use crate::client::admin::group::is_system;
 use crate::client::lag::GroupKind;
 use crate::client::positions::{
-    Audience, Goal, GoalError, Method, Move, MoveError, Seen, judge, method, went_back,
+    Audience, Goal, GoalError, Method, Move, MoveError, Position, Seen, judge, method, went_back,
 };
 use crate::client::saved_offsets::{Chosen, SavedOffsets};
 use crate::client::words::counted;
@@ -275,7 +275,7 @@ pub async fn batch(
             format!("{group} is broadcasting: its positions are on its clients, no server can move them"),
         ));
     }
-    let positions = client.positions(brokers, group, topic).await?;
+    let positions = client.positions(brokers, group, topic).await.map_err(refused)?;
     if positions.is_empty() {
         let searched = counted(brokers.len(), "broker");
         return Err(super::topic::not_found(session, topic, searched).await);
@@ -293,6 +293,43 @@ pub async fn batch(
         audience,
         moves,
     })
+}
+
+/// Why positions that are to be moved are not.
+fn refused(e: Error) -> Failure {
+    let failure = Failure::from(&e);
+    match e {
+        Error::Static(_) => Failure {
+            what: format!("{}; nothing was changed", failure.what),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
+/// Positions of a group in a topic; `None` for a static topic, which is left out of a change of several with a word.
+pub async fn movable(
+    session: &Session,
+    brokers: &[BrokerAt],
+    group: &str,
+    topic: &str,
+) -> Result<Option<Vec<Position>>, Failure> {
+    match session.client.positions(brokers, group, topic).await {
+        Ok(positions) => Ok(Some(positions)),
+        Err(e @ Error::Static(_)) => {
+            session.warn(&format!("{e}; {group} is left out in it"));
+            Ok(None)
+        }
+        Err(e) => Err(Failure::from(e)),
+    }
+}
+
+/// The failure of a change of several topics of which nothing is left.
+pub fn all_static(what: &str) -> Failure {
+    Failure::new(
+        exit::PRECONDITION,
+        format!("{what} has positions in static topics alone; nothing was changed"),
+    )
 }
 
 fn would(one: &Move) -> String {
@@ -414,13 +451,16 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
     };
     let saved = client.saved_offsets(&brokers, &chosen, false).await?;
     let known = Known::new();
-    let mut batches = Vec::new();
+    let (mut batches, mut left_out) = (Vec::new(), false);
     for ((_, topic), offsets) in saved.by_topic() {
         if args.topic.is_none() && topic.starts_with(RETRY_PREFIX) {
             continue;
         }
         // Another group may have committed beyond a queue that was cut: what is sent fits the queue.
-        let positions = client.positions(&brokers, &args.target, &topic).await?;
+        let Some(positions) = movable(session, &brokers, &args.target, &topic).await? else {
+            left_out = true;
+            continue;
+        };
         let fitting = positions.iter().filter_map(|at| {
             let key = (at.broker.id.name.clone(), at.queue);
             let offset = offsets.get(&key)?.clamp(&at.min, &at.max);
@@ -430,6 +470,9 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
         if !positions.is_empty() {
             batches.push(batch(session, &known, &brokers, &args.target, &topic, goal).await?);
         }
+    }
+    if batches.is_empty() && left_out {
+        return Err(all_static(&args.source));
     }
     if batches.is_empty() {
         return Err(Failure::new(

@@ -68,7 +68,8 @@ pub async fn get(
             col("key"),
             col("value"),
             if several { col(noun) } else { wide(noun) },
-            // False for a value that waits for the server's next start; empty where the server does not tell.
+            // False for a value that waits for the server's next start, and for a key that it does not know; empty where the
+            // server does not tell.
             wide("in_force"),
         ],
     );
@@ -90,11 +91,17 @@ pub async fn get(
                         if waits == Some(true) {
                             session.note(&format!("{key} of {server} is in force from its next start on"));
                         }
+                        let idle = config.is_without_effect(key);
+                        if idle && !keys.is_empty() {
+                            session.note(&format!(
+                                "{key} is kept and has no effect on {server}: only Java's has it"
+                            ));
+                        }
                         listing.push(vec![
                             key.as_str().into(),
                             shown(key, value).into(),
                             server.name.clone().unwrap_or_else(|| server.addr.clone()).into(),
-                            waits.map(|waits| !waits).into(),
+                            waits.map(|waits| !waits && !idle).into(),
                         ]);
                     }
                 }
@@ -180,7 +187,9 @@ pub async fn set(
             if waits && !waiting.contains(&key.as_str()) {
                 waiting.push(key);
             }
-            worth.push(if waits {
+            worth.push(if config.is_without_effect(key) {
+                Some("and has no effect: only Java's servers have it")
+            } else if waits {
                 Some("from its next start on")
             } else if config.forgets() {
                 Some("until its next start")

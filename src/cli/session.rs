@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum as _};
@@ -183,6 +184,8 @@ pub struct Session {
     /// Flags that say which servers are meant, as they were given; an undo line needs them again.
     place: Vec<String>,
     quiet: bool,
+    /// Half of what the command does now must not stay.
+    finishes: AtomicBool,
     /// The admin client.
     pub client: Arc<Client>,
 }
@@ -285,6 +288,7 @@ impl Session {
             prefer_slave: global.prefer_slave,
             place: place(global),
             quiet: global.quiet,
+            finishes: AtomicBool::new(false),
             client: Arc::new(client),
         };
         for key in config.unknown_keys(name.as_deref()) {
@@ -360,6 +364,27 @@ impl Session {
     /// Where the command says and shows everything, when that is not the terminal.
     pub fn desk(&self) -> Option<&Desk> {
         self.printer.desk.as_deref()
+    }
+
+    /// From here on the command comes to its end, whatever `--deadline` says: half of its writes must not stay.
+    pub fn finish_whatever_comes(&self) {
+        self.finishes.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs a command within `--deadline`; `None` when that ended it.
+    pub async fn within_deadline<T>(&self, command: impl Future<Output = T>) -> Option<T> {
+        let Some(limit) = self.deadline else {
+            return Some(command.await);
+        };
+        let mut command = std::pin::pin!(command);
+        if let Ok(done) = tokio::time::timeout(limit, &mut command).await {
+            return Some(done);
+        }
+        if !self.finishes.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.talk("--deadline has passed: what is being written is finished first, half of it must not stay");
+        Some(command.await)
     }
 
     /// The words of the command line.

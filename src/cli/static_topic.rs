@@ -184,7 +184,8 @@ async fn get(session: &Session, name: &str, history: bool) -> Result<Rows, Failu
         .into_iter()
         .filter(|b| logical.brokers().contains(b.id.name.as_str()))
         .collect();
-    let (physical, untold) = client.physical_ranges(name, &holders).await;
+    let told = client.physical_ranges(name, &holders).await;
+    let (physical, untold) = (told.ranges, told.failed);
     let mut listing = Listing::new(
         "StaticTopic",
         &[
@@ -209,7 +210,7 @@ async fn get(session: &Session, name: &str, history: bool) -> Result<Rows, Failu
     let mut total = 0_i64;
     for (queue, items) in &logical.queues {
         let whole = ranges.get(queue).copied().unwrap_or_default();
-        total = total.saturating_add(whole.count);
+        total = total.saturating_add(whole.count.unwrap_or(0));
         for (at, item) in items.iter().enumerate() {
             let leads = at + 1 == items.len();
             if !leads && !history {
@@ -228,7 +229,7 @@ async fn get(session: &Session, name: &str, history: bool) -> Result<Rows, Failu
                     told.map(count),
                 )
             } else {
-                (whole.min, whole.max, Some(whole.count))
+                (whole.min, whole.max, whole.count)
             };
             listing.push(vec![
                 (*queue).into(),

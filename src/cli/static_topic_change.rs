@@ -16,16 +16,16 @@ use super::exit::{self, Failure};
 use super::session::Session;
 use super::static_topic::{Found, TargetArgs, described, find, leader_text, not_static};
 use super::topic::not_found;
+use super::topic_change::checked_kind;
 use super::{quoted, time};
 use crate::client::BrokerAt;
-use crate::client::admin::topic::{MAX_QUEUES, kind};
+use crate::client::admin::topic::MAX_QUEUES;
 use crate::client::snapshot::TopicKind;
 use crate::client::static_topic::mapping::{self, ByBroker, details, leading};
 use crate::client::static_topic::plan::{Change, Kind, Refused, move_to, resize, share};
 use crate::client::static_topic::{Applied, Stopped};
 use crate::protocol::body::TopicRemappingDetail;
 use crate::protocol::json;
-use crate::protocol::model::check_topic;
 
 /// Largest mapping file that is read.
 const MAX_FILE: u64 = 64 << 20;
@@ -84,7 +84,7 @@ struct FileArgs {
 fn queues(text: &str) -> Result<i32, String> {
     match text.parse() {
         Ok(n) if (1..=MAX_QUEUES).contains(&n) => Ok(n),
-        _ => Err(Refused::Range(text.parse().unwrap_or(0)).to_string()),
+        _ => Err(format!("{text} is not a number of queues; use 1 to {MAX_QUEUES}")),
     }
 }
 
@@ -102,7 +102,9 @@ fn refused(name: &str, refused: Refused) -> Failure {
         Refused::Undecided { .. } => failure.because("A remap ended before it was done.").hint(format!(
             "rmq static-topic remap {name} --map-file FILE.after, the file that the remap named"
         )),
-        Refused::Old { .. } => failure.hint("--force-replace, when the newer mapping is known to be wrong"),
+        Refused::Old { .. } | Refused::Keeps { .. } => {
+            failure.hint(format!("rmq static-topic get {name} --history"))
+        }
         Refused::Range(_) => Failure::usage(failure.what),
         Refused::Absent => Failure::new(exit::NOT_FOUND, failure.what),
         Refused::Fewer { .. }
@@ -114,14 +116,7 @@ fn refused(name: &str, refused: Refused) -> Failure {
 }
 
 async fn check_name(session: &Session, name: &str) -> Result<(), Failure> {
-    check_topic(name).map_err(|e| Failure::usage(format!("topic \"{name}\": {e}")))?;
-    let servers = match session.client.server_names().await {
-        Ok(names) => names,
-        Err(e) if e.is_unreachable() => return Err(Failure::from(e)),
-        // A name server may refuse its lists; the built-in names are known without it.
-        Err(_) => BTreeSet::new(),
-    };
-    match kind(name, &servers) {
+    match checked_kind(session, name).await? {
         TopicKind::User => Ok(()),
         _ => Err(Failure::new(
             exit::PRECONDITION,
@@ -200,9 +195,10 @@ async fn grow(
     let new = present.is_empty();
     change.complete(same_clusters(&change.after, &masters));
     let (action, undo) = if new {
-        let cluster = cluster_of(&masters);
-        let undo = format!("rmq topic delete {} --cluster {}", quoted(name), quoted(&cluster));
-        (format!("create static topic {name}"), Undo::Line(undo))
+        (
+            format!("create static topic {name}"),
+            Undo::Line(deletion(&change, &masters)),
+        )
     } else {
         (
             format!("update static topic {name}"),
@@ -211,6 +207,23 @@ async fn grow(
     };
     let class = if new { Class::A } else { Class::B };
     carry_out(session, change, masters, action, class, undo, false).await
+}
+
+/// The way back of a creation: the topic is deleted cluster by cluster.
+fn deletion(change: &Change, masters: &[BrokerAt]) -> String {
+    let clusters: BTreeSet<&str> = masters
+        .iter()
+        .filter(|b| change.after.contains_key(&b.id.name))
+        .map(|b| b.id.cluster.as_str())
+        .collect();
+    let lines = clusters.into_iter().map(|cluster| {
+        format!(
+            "rmq topic delete {} --cluster {}",
+            quoted(&change.topic),
+            quoted(cluster)
+        )
+    });
+    lines.collect::<Vec<_>>().join(" && ")
 }
 
 /// Names of the masters in the clusters of the brokers that have a part in a change.
@@ -287,10 +300,12 @@ async fn from_file(
     if kind == Kind::Resize {
         change.complete(same_clusters(&change.after, &masters));
     }
-    if change
-        .after
-        .iter()
-        .all(|(broker, at)| present.get(broker) == Some(at))
+    // A change that ended before its offsets were decided has every broker as the file has it.
+    if change.undecided().is_empty()
+        && change
+            .after
+            .iter()
+            .all(|(broker, at)| present.get(broker) == Some(at))
     {
         return change::nothing(session);
     }
@@ -371,7 +386,7 @@ fn plan_of(change: &Change, masters: &[BrokerAt], action: String, class: Class) 
             after: described(&change.after, &broker.id.name),
         });
     }
-    let mut impact = Vec::new();
+    let mut impact = change.lost();
     if change.kind == Kind::Remap {
         let out: Vec<&str> = change.map_out.iter().map(String::as_str).collect();
         impact.push(format!(
@@ -412,8 +427,12 @@ async fn carry_out(
     }
     change::confirm(session, &plan)?;
     let files = Files::of(&change)?;
-    keep(&files.before, &change.file_before()).map_err(|e| unkept(&e))?;
+    // What is there when a change goes on is not what was there before it.
+    if !(goes_on(&change) && files.before.exists()) {
+        keep(&files.before, &change.file_before()).map_err(|e| unkept(&e))?;
+    }
     keep(&files.after, &change.to_file()).map_err(|e| unkept(&e))?;
+    session.finish_whatever_comes();
     let applied = unstopped(session, session.client.apply_static(&mut change, &masters, force)).await;
     let proofs = proofs(session, &change, &masters, &applied).await;
     let outcome = |broker: &str| {
@@ -428,7 +447,9 @@ async fn carry_out(
         .chain(proofs.iter().map(|(_, outcome)| outcome.clone()))
         .collect();
     if let Some(stopped) = &applied.stopped {
-        return half_done(session, &plan, outcomes, &change, &files, stopped, force);
+        let sent = stopped.is_in_doubt() || !applied.begun.is_empty() || !applied.done.is_empty();
+        let onward = sent.then(|| onward(session, &change, &files, force));
+        return half_done(session, &plan, outcomes, stopped, onward);
     }
     // The file has the offsets that were decided, now.
     if let Err(e) = keep(&files.after, &change.to_file()) {
@@ -445,14 +466,22 @@ async fn carry_out(
 /// Does the work to its end: one that is left in the middle leaves queues without offsets. Ctrl-C is answered with a word.
 async fn unstopped<T>(session: &Session, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
+    let mut told = false;
     loop {
         tokio::select! {
             done = &mut work => return done,
-            () = session.stopped() => {
+            // Who wants it stopped is told once: a dashboard's wish stands.
+            () = session.stopped(), if !told => {
+                told = true;
                 session.talk("the brokers are being written: a moment, half of it must not stay");
             }
         }
     }
+}
+
+/// True when some broker has this change already.
+fn goes_on(change: &Change) -> bool {
+    details(&change.before).any(|detail| detail.epoch == change.epoch)
 }
 
 /// What became of each broker, in the order of the plan's rows.
@@ -466,6 +495,12 @@ async fn proofs(
     for broker in masters.iter().filter(|b| change.after.contains_key(&b.id.name)) {
         let name = &broker.id.name;
         let outcome = match &applied.stopped {
+            Some(Stopped::Write { broker, source }) if broker == name && source.is_in_doubt() => {
+                Outcome::Unproven(format!(
+                    "sent, and whether it is written is not known: {}",
+                    source.reason()
+                ))
+            }
             Some(Stopped::Write { broker, source }) if broker == name => {
                 Outcome::Failed(Failure::from(source))
             }
@@ -475,7 +510,7 @@ async fn proofs(
             },
             _ if applied.begun.contains(name) => Outcome::Unproven("written in part".into()),
             Some(stopped) => Outcome::Failed(Failure::new(
-                exit::PARTIAL,
+                exit_of(stopped),
                 format!("{name} was not written: {stopped}"),
             )),
             None => Outcome::Unproven("not written".into()),
@@ -494,6 +529,14 @@ async fn proofs(
     found
 }
 
+/// The exit code of what ended a change.
+fn exit_of(stopped: &Stopped) -> u8 {
+    match stopped {
+        Stopped::Write { source, .. } | Stopped::Ends { source, .. } => Failure::from(source).exit,
+        Stopped::Decide(_) | Stopped::NoMaster(_) => exit::PRECONDITION,
+    }
+}
+
 /// Waits until every name server that answers has the new leaders; what is still wrong at the end.
 async fn route_differs(session: &Session, change: &Change) -> Option<String> {
     let end = Instant::now() + session.timeout;
@@ -508,40 +551,52 @@ async fn route_differs(session: &Session, change: &Change) -> Option<String> {
     }
 }
 
-/// A change that ended early, and how it goes on.
-fn half_done(
-    session: &Session,
-    plan: &Plan,
-    outcomes: Vec<Outcome>,
-    change: &Change,
-    files: &Files,
-    stopped: &Stopped,
-    force: bool,
-) -> Result<(), Failure> {
-    let nothing = outcomes.iter().all(|o| matches!(o, Outcome::Failed(_)));
+/// The command that goes on with a change that ended early.
+fn onward(session: &Session, change: &Change, files: &Files, force: bool) -> String {
     let verb = match change.kind {
         Kind::Remap => "remap",
         Kind::Resize => "update",
     };
-    let onward = format!(
+    session.for_same_servers(&format!(
         "rmq static-topic {verb} {} --map-file {}{}",
         quoted(&change.topic),
         quoted(&files.after.display().to_string()),
         if force { " --force-replace" } else { "" }
-    );
-    match change::report(session, plan, outcomes, Undo::Unsaid) {
-        Err(failure) if !nothing => Err(failure
+    ))
+}
+
+/// A change that ended early; `onward` goes on with it, unless no broker can have anything of it.
+fn half_done(
+    session: &Session,
+    plan: &Plan,
+    outcomes: Vec<Outcome>,
+    stopped: &Stopped,
+    onward: Option<String>,
+) -> Result<(), Failure> {
+    let verdict = change::report(session, plan, outcomes, Undo::Unsaid);
+    let Some(onward) = onward else {
+        return verdict;
+    };
+    verdict.map_err(|failure| {
+        failure
             .because(format!(
                 "It ended in the middle ({stopped}); until it is finished, brokers differ."
             ))
-            .hint(session.for_same_servers(&onward))),
-        verdict => verdict,
-    }
+            .hint(onward)
+    })
 }
 
 /// The way back of a remap, as a file: every moved queue goes back to the broker that led it, as a new generation.
 fn way_back(session: &Session, change: &Change, files: &Files) -> Undo {
-    let leaders = match mapping::check(&change.topic, &change.before) {
+    // Of a change that went on this is what was there before its first part.
+    let before = match read_file(&files.before) {
+        Ok(file) => file.broker_config_map,
+        Err(failure) => {
+            session.warn(&format!("there is no way back: {}", failure.what));
+            return Undo::Unsaid;
+        }
+    };
+    let leaders = match mapping::check(&change.topic, &before) {
         Ok(Some(mapping)) => mapping.leaders(),
         // Only a file can come on top of such a mapping; it has no way back.
         Ok(None) | Err(_) => return Undo::Unsaid,
@@ -557,7 +612,7 @@ fn way_back(session: &Session, change: &Change, files: &Files) -> Undo {
             quoted(&files.undo.display().to_string())
         )),
         Err(e) => {
-            let to: Vec<String> = leading(&change.before).into_iter().collect();
+            let to: Vec<String> = leading(&before).into_iter().collect();
             session.warn(&format!(
                 "the file of the way back was not written ({e}); rmq static-topic remap {} --broker {} leads back to \
                  the same brokers",

@@ -16,7 +16,7 @@ use super::topic_change::{self, CreateArgs, DeleteArgs, UpdateArgs};
 use super::watch::{self, Rows, WatchArgs};
 use super::{topic_order, topic_read};
 use crate::client::admin::group_check::count;
-use crate::client::admin::topic::{ConfigSource, PermChange, kind, masters};
+use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, kind, masters};
 use crate::client::snapshot::TopicKind;
 use crate::client::static_topic::is_static;
 use crate::client::words::counted;
@@ -590,31 +590,51 @@ fn comparable(route: &TopicRouteData) -> (Vec<Queues>, Vec<BrokerAt>) {
 }
 
 /// The queues of a static topic as its clients see them, under the broker name that stands for all brokers. Its physical
-/// queues are those of --broker, --sum and `rmq static-topic get`.
+/// queues are those of --broker, --sum and `rmq static-topic get`. `None` when no broker has a mapping: the route's is left over.
 async fn static_status(
     session: &Session,
     name: &str,
     route: &TopicRouteData,
     queue: Option<i32>,
-) -> Result<Rows, Failure> {
+) -> Option<Rows> {
     let client = &session.client;
     let hosts = masters(route);
-    let ((logical, untold), (physical, failed)) =
+    let ((logical, untold), told) =
         tokio::join!(client.logical(name, route), client.physical_ranges(name, &hosts));
+    if logical.is_none() && untold.is_empty() {
+        return None;
+    }
     let mut listing = status_listing();
-    for (broker, e) in untold.into_iter().chain(failed) {
+    for (broker, e) in untold.into_iter().chain(told.failed) {
         let known = |f: &Failure| f.target == Some(broker.server().to_string());
         if !listing.errors.iter().any(known) {
             listing.errors.push(Failure::from(&e));
         }
     }
     let logical = logical.unwrap_or_default();
+    let absent = logical
+        .brokers()
+        .into_iter()
+        .filter(|broker| !hosts.iter().any(|b| b.id.name == **broker));
+    for broker in absent {
+        let what = format!("{broker}, which has messages of the topic, is not registered");
+        listing.errors.push(Failure::new(exit::CONNECTION, what));
+    }
+    // What nobody tells is missing, not empty.
+    let mapped = route.topic_queue_mapping_by_broker.iter().flatten();
+    let queues = mapped.map(|(_, info)| info.total_queues).max().unwrap_or(0);
+    let missing = (0..queues.min(MAX_QUEUES))
+        .filter(|at| queue.is_none_or(|wanted| wanted == *at) && !logical.queues.contains_key(at));
+    for at in missing {
+        let what = format!("no broker tells who leads queue {at}");
+        listing.errors.push(Failure::new(exit::CONNECTION, what));
+    }
     let mut total = 0_i64;
-    for (at, range) in logical.ranges(&physical) {
+    for (at, range) in logical.ranges(&told.ranges) {
         if queue.is_some_and(|wanted| wanted != at) {
             continue;
         }
-        total = total.saturating_add(range.count);
+        total = total.saturating_add(range.count.unwrap_or(0));
         listing.push(vec![
             logical.broker.as_str().into(),
             at.into(),
@@ -626,8 +646,9 @@ async fn static_status(
         ]);
     }
     listing.summary.insert("messages".into(), total.into());
+    listing.summary.insert("put_tps".into(), told.put_tps.into());
     listing.summary.insert("static".into(), true.into());
-    Ok(Rows {
+    Some(Rows {
         some_answered: !listing.rows.is_empty(),
         listing,
     })
@@ -660,10 +681,17 @@ async fn status(
     let Some(route) = client.route(name).await? else {
         return Err(not_found(session, name, String::new()).await);
     };
-    if is_static(&route) && !sum && scope.brokers.is_empty() {
-        return static_status(session, name, &route, queue).await;
-    }
     let mut brokers = masters(&route);
+    // A queue of a static topic is on no broker and in no cluster alone: a part of them has its physical queues.
+    let in_part = |cluster: &String| brokers.iter().any(|b| b.id.cluster != *cluster);
+    let in_part = !scope.brokers.is_empty() || scope.cluster.as_ref().is_some_and(in_part);
+    if is_static(&route)
+        && !sum
+        && !in_part
+        && let Some(rows) = static_status(session, name, &route, queue).await
+    {
+        return Ok(rows);
+    }
     if let Some(cluster) = &scope.cluster {
         brokers.retain(|b| b.id.cluster == *cluster);
     }

@@ -204,18 +204,27 @@ fn check_queues(flag: &str, number: Option<i32>, least: i32) -> Result<(), Failu
     }
 }
 
-async fn check_name(session: &Session, name: &str, force_system: bool) -> Result<(), Failure> {
-    check_topic(name).map_err(|e| Failure::usage(format!("topic \"{name}\": {e}")))?;
-    if force_system {
-        return Ok(());
-    }
+/// The kind of a topic whose name is in order.
+pub async fn checked_kind(session: &Session, name: &str) -> Result<TopicKind, Failure> {
+    legal(name)?;
     let servers = match session.client.server_names().await {
         Ok(names) => names,
         Err(e) if e.is_unreachable() => return Err(Failure::from(e)),
         // A name server may refuse its lists; the built-in names are known without it.
         Err(_) => BTreeSet::new(),
     };
-    if kind(name, &servers) == TopicKind::System {
+    Ok(kind(name, &servers))
+}
+
+fn legal(name: &str) -> Result<(), Failure> {
+    check_topic(name).map_err(|e| Failure::usage(format!("topic \"{name}\": {e}")))
+}
+
+async fn check_name(session: &Session, name: &str, force_system: bool) -> Result<(), Failure> {
+    if force_system {
+        return legal(name);
+    }
+    if checked_kind(session, name).await? == TopicKind::System {
         return Err(Failure::new(
             exit::PRECONDITION,
             format!("\"{name}\" is a system topic; nothing was changed"),
@@ -414,15 +423,13 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
     check_per_broker(&args.per_broker, &brokers)?;
-    let resized = patch.read_queues.is_some() || patch.write_queues.is_some() || !args.per_broker.is_empty();
-    if resized
-        && let Some(route) = session.client.route(&args.name).await?
-        && is_static(&route)
-    {
-        let what = format!("\"{}\" is a static topic; nothing was changed", args.name);
-        return Err(Failure::new(exit::PRECONDITION, what)
-            .because("Its brokers' queues belong to the queues of its mapping.")
-            .hint(format!("rmq static-topic update {} --queues N", args.name)));
+    // A broker that gets it from here would have it as an ordinary topic.
+    let resized = patch.read_queues.is_some()
+        || patch.write_queues.is_some()
+        || !args.per_broker.is_empty()
+        || args.create;
+    if resized {
+        refuse_static(session, &args.name).await?;
     }
     let mut plan = Plan {
         action: format!("update topic {}", args.name),
@@ -534,6 +541,21 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
         undo.join(" && "),
     )
     .await
+}
+
+/// The queues of a static topic are changed by its mapping alone.
+pub async fn refuse_static(session: &Session, name: &str) -> Result<(), Failure> {
+    let client = &session.client;
+    let Some(route) = client.route(name).await? else {
+        return Ok(());
+    };
+    if !client.is_static_now(name, &route).await? {
+        return Ok(());
+    }
+    let what = format!("\"{name}\" is a static topic; nothing was changed");
+    Err(Failure::new(exit::PRECONDITION, what)
+        .because("Its brokers' queues belong to the queues of its mapping.")
+        .hint(format!("rmq static-topic update {name} --queues N")))
 }
 
 /// Raises the class of a plan, adds its impact, and refuses what hides messages.
@@ -812,6 +834,15 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         let searched = format!("{} of cluster {cluster}", counted(brokers.len(), "broker"));
         return Err(not_found(session, name, searched).await);
     }
+    let was_static = routes
+        .iter()
+        .any(|(_, route)| route.as_ref().is_ok_and(|r| r.as_ref().is_some_and(is_static)));
+    if was_static {
+        session.warn(&format!(
+            "a Java name server keeps the mapping of a static topic until its restart: it calls a topic that is made anew as \
+             {name} static"
+        ));
+    }
     let mut impact = impact_of_delete(session, name, &targets, args.force).await?;
     let extra = if args.with_retry_dlq {
         companions(session, name, &targets).await?
@@ -852,7 +883,7 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             after: "absent".into(),
         });
     }
-    // The route of a topic goes with its last broker; with some brokers only, they register without it.
+    // A name server is told of a topic of a whole cluster; see `still_routed` for the others.
     let name_servers: Vec<String> = if whole_cluster {
         routes
             .iter()
@@ -913,12 +944,13 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
     }
     change::confirm(session, &plan)?;
     let deadline = client.deadline();
+    let of_topic: Vec<String> = targets.iter().map(|(broker, _)| broker.id.name.clone()).collect();
     let places: Vec<(BrokerAt, String)> = targets
         .into_iter()
         .map(|(broker, _)| (broker, name.to_owned()))
         .chain(extra.into_iter().map(|(broker, topic, _)| (broker, topic)))
         .collect();
-    let on_brokers = client
+    let mut on_brokers = client
         .each(places, |(broker, topic)| async move {
             let server = broker.server();
             match client.delete_topic_on_broker(&server, &topic, deadline).await {
@@ -933,6 +965,9 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             }
         })
         .await;
+    if !whole_cluster {
+        still_routed(session, name, &of_topic, &mut on_brokers).await;
+    }
     let routes: Vec<(String, String)> = name_servers
         .into_iter()
         .map(|addr| (addr, name.to_owned()))
@@ -966,6 +1001,27 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .collect();
     let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
     change::report(session, &plan, outcomes, gone)
+}
+
+/// A broker that has lost a topic registers without it. What it registered before stays where deleteTopicWithBrokerRegistration
+/// is not set, as it is by default with Java's name servers and ours, and no request takes the queues of one broker away.
+async fn still_routed(session: &Session, topic: &str, brokers: &[String], outcomes: &mut [Outcome]) {
+    let routes = session.client.route_each(topic).await;
+    for (broker, outcome) in brokers.iter().zip(outcomes) {
+        let lists = |route: &TopicRouteData| route.queue_datas.iter().any(|q| q.broker_name == *broker);
+        let left: Vec<&str> = routes
+            .iter()
+            .filter(|(_, route)| route.as_ref().is_ok_and(|r| r.as_ref().is_some_and(lists)))
+            .map(|(addr, _)| addr.as_str())
+            .collect();
+        if !left.is_empty() && matches!(outcome, Outcome::Done) {
+            *outcome = Outcome::DoneBut(format!(
+                "but still routed to by {}: a name server forgets it only with deleteTopicWithBrokerRegistration=true, at the \
+                 broker's next registration",
+                left.join(", ")
+            ));
+        }
+    }
 }
 
 /// A name server's "success" proves nothing: a broker that still has the topic brings its route back.

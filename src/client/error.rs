@@ -138,6 +138,19 @@ impl Error {
         }
     }
 
+    /// True when a request may have been carried out although no answer came: it was sent, and the answer is lost or not to be
+    /// read.
+    pub fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::Call { source, .. } => matches!(
+                source,
+                CallError::Closed { .. } | CallError::TimedOut { .. } | CallError::Protocol { .. }
+            ),
+            Self::Answer { .. } => true,
+            _ => false,
+        }
+    }
+
     /// True when the server could not be reached or did not answer.
     pub fn is_unreachable(&self) -> bool {
         match self {

@@ -12,7 +12,6 @@ use super::admin::message::QueueAt;
 use super::error::{Error, Server};
 use super::lag::GroupKind;
 use super::snapshot::GroupLag;
-use super::static_topic::is_static;
 use super::{Client, Deadline};
 use crate::protocol::body::{Connection, ConsumeType, MessageModel, SubscriptionData};
 use crate::protocol::codes;
@@ -241,7 +240,7 @@ impl Client {
         topic: &str,
     ) -> Result<Vec<Position>, Error> {
         if let Some(route) = self.kept_route(topic).await?
-            && is_static(&route)
+            && self.is_static_now(topic, &route).await?
         {
             return Err(Error::Static(topic.to_owned()));
         }

@@ -281,18 +281,28 @@ impl RouteTable {
         true
     }
 
-    /// Removes a topic, from the brokers of one cluster or from all.
+    /// Removes a topic, from the brokers of one cluster or from all. With it goes what these had of a static topic's mapping,
+    /// which Java keeps: a topic made anew under the name would look static.
     pub fn delete_topic(&mut self, topic: &str, cluster: Option<&str>) {
         let Some(cluster) = cluster else {
             self.topics.remove(topic);
+            self.mappings.remove(topic);
             return;
         };
-        let (Some(names), Some(queues)) = (self.clusters.get(cluster), self.topics.get_mut(topic)) else {
+        let Some(names) = self.clusters.get(cluster) else {
             return;
         };
-        queues.retain(|q| !names.contains(&q.broker_name));
-        if queues.is_empty() {
-            self.topics.remove(topic);
+        if let Some(queues) = self.topics.get_mut(topic) {
+            queues.retain(|q| !names.contains(&q.broker_name));
+            if queues.is_empty() {
+                self.topics.remove(topic);
+            }
+        }
+        if let Some(mapping) = self.mappings.get_mut(topic) {
+            mapping.retain(|broker, _| !names.contains(broker));
+            if mapping.is_empty() {
+                self.mappings.remove(topic);
+            }
         }
     }
 

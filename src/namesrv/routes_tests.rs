@@ -156,6 +156,11 @@ fn a_registration_may_replace_the_topics_of_its_set() {
         .topic_queue_mapping_by_broker
         .unwrap();
     assert_eq!(mappings["a"].topic, "t1");
+    // A topic that is made anew under the name of a deleted one is not static.
+    routes.delete_topic("t1", Some("c"));
+    routes.register(broker("a", 0), false, 0);
+    let route = routes.route("t1", false).unwrap();
+    assert_eq!(route.topic_queue_mapping_by_broker, None);
     assert_eq!(
         routes.route("t4", false).unwrap().topic_queue_mapping_by_broker,
         None

@@ -13,6 +13,7 @@ mod prompt;
 mod reach;
 mod recorder;
 mod refusals;
+mod static_topics;
 
 pub use doctor::all_but_disk;
 

@@ -165,8 +165,8 @@ pub const TABLE: &[Old] = &[
                 .note(given.has("fr"), FORCE)
                 .note(
                     true,
-                    "new queues go to the brokers named and to those that lead queues already; mqadmin used every other \
-                     broker of the cluster as well",
+                    "new queues go to the brokers named and to those that lead queues already; of a topic that is there \
+                     mqadmin used every other broker of its clusters as well",
                 ))
         },
     },

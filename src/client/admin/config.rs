@@ -43,6 +43,8 @@ pub struct ServerConfig {
     told_at_start: Option<BTreeSet<String>>,
     /// Keys whose value waits for the next start, where it tells.
     told_waiting: Option<BTreeSet<String>>,
+    /// Keys that it keeps and does not know, where it tells.
+    told_without_effect: BTreeSet<String>,
     /// What keys may be set to, where it tells.
     limits: BTreeMap<String, String>,
 }
@@ -123,6 +125,11 @@ impl ServerConfig {
     /// the server does not tell, as a Java one.
     pub fn is_waiting(&self, key: &str) -> Option<bool> {
         self.told_waiting.as_ref().map(|keys| keys.contains(key))
+    }
+
+    /// True when the server tells that it keeps `key` and does nothing by it: a key of a Java broker that it does not know.
+    pub fn is_without_effect(&self, key: &str) -> bool {
+        self.told_without_effect.contains(key)
     }
 
     /// True when a change is gone after the server's next start: a name server that has no file for it. A Java one always
@@ -211,9 +218,11 @@ impl Client {
         server: &Server,
         deadline: Deadline,
     ) -> Result<ServerConfig, Error> {
+        let mut without_effect = None;
         let (text, at_start, waiting, limits) = match of {
             ConfigOf::Broker => {
                 let (told, text) = self.call(server, &GetBrokerConfig, (), deadline).await?;
+                without_effect = told.rmq_without_effect;
                 (text, told.rmq_read_at_start, told.rmq_waiting, told.rmq_limits)
             }
             ConfigOf::NameServer => {
@@ -234,6 +243,7 @@ impl Client {
             entries: super::parse_config(&text.0),
             told_at_start: at_start.map(list),
             told_waiting: waiting.map(list),
+            told_without_effect: without_effect.map(list).unwrap_or_default(),
             limits: limits
                 .unwrap_or_default()
                 .split(';')
@@ -297,6 +307,7 @@ mod tests {
             entries: [("configStorePath".to_owned(), String::new())].into(),
             told_at_start: None,
             told_waiting: None,
+            told_without_effect: BTreeSet::new(),
             limits: limits
                 .map(|(key, limit)| (key.to_owned(), limit.to_owned()))
                 .into(),
@@ -324,6 +335,7 @@ mod tests {
             entries: BTreeMap::new(),
             told_at_start: told.map(|keys| keys.iter().map(|k| (*k).to_owned()).collect()),
             told_waiting: None,
+            told_without_effect: BTreeSet::new(),
             limits: BTreeMap::new(),
         };
         let java = config(None);

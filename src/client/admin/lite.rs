@@ -30,15 +30,17 @@ fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
 impl Client {
     /// Lite topics of each broker: one request for the broker and one for each of its parent topics.
     pub async fn lite_topics(&self, brokers: &[BrokerAt]) -> Vec<(BrokerAt, Result<OnBroker, Error>)> {
-        let deadline = self.deadline();
         self.each(brokers.to_vec(), |broker| async move {
             let server = broker.server();
             let look = async {
-                let (_, info) = self.call(&server, &GetBrokerLiteInfo, (), deadline).await?;
+                // A limit for each call: there may be many parent topics.
+                let (_, info) = self
+                    .call(&server, &GetBrokerLiteInfo, (), self.deadline())
+                    .await?;
                 let mut parents = Vec::new();
                 for topic in info.value.topic_meta.keys() {
                     let header = GetParentTopicInfo { topic: topic.clone() };
-                    let answer = self.call(&server, &header, (), deadline).await;
+                    let answer = self.call(&server, &header, (), self.deadline()).await;
                     parents.extend(known(answer)?.map(|(_, parent)| parent.value));
                 }
                 Ok((info.value, parents))

@@ -98,6 +98,17 @@ impl Change {
         }
     }
 
+    /// True when a topic is made on a broker, or gets another number of queues there.
+    pub fn resizes(&self) -> bool {
+        match self {
+            Self::Topic { before, after, .. } => before.as_ref().is_none_or(|before| {
+                (before.read_queue_nums, before.write_queue_nums)
+                    != (after.read_queue_nums, after.write_queue_nums)
+            }),
+            _ => false,
+        }
+    }
+
     /// True when fewer queues are read or written than before, or fewer are read than written: messages may stay in
     /// queues that nobody reads.
     pub fn shrinks(&self) -> bool {

@@ -322,10 +322,9 @@ impl Client {
             });
         }
         let route = self.route(topic).await?;
-        let mapped = route
-            .as_ref()
-            .and_then(|route| route.topic_queue_mapping_by_broker.as_ref());
-        if mapped.is_some_and(|mapping| !mapping.is_empty()) {
+        if let Some(route) = &route
+            && self.is_static_now(topic, route).await?
+        {
             return Err(Refused::Static(topic.to_owned()));
         }
         let ordered = brokers.iter().any(|(_, config)| {

@@ -17,16 +17,24 @@ use super::admin::topic::masters;
 use super::error::{Error, Server};
 use super::{Client, Deadline};
 use crate::protocol::Json;
-use crate::protocol::body::{TopicConfigAndQueueMapping, TopicRouteData};
+use crate::protocol::body::{TopicConfig, TopicConfigAndQueueMapping, TopicRouteData};
 use crate::protocol::codes;
 use crate::protocol::requests::{GetTopicConfig, UpdateAndCreateStaticTopic, UpdateAndCreateTopic};
 
 /// Why writing a change ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// A broker did not take its part.
+    /// A broker did not take its part, or did not say that it did.
     #[error("{broker}: {source}")]
     Write {
+        /// Broker name.
+        broker: String,
+        /// What it answered.
+        source: Error,
+    },
+    /// An old leader did not tell the ends of its queues.
+    #[error("{broker}: {source}")]
+    Ends {
         /// Broker name.
         broker: String,
         /// What it answered.
@@ -40,6 +48,27 @@ pub enum Stopped {
     NoMaster(String),
 }
 
+impl Stopped {
+    /// True when a broker may have what was sent last: its answer is lost.
+    pub fn is_in_doubt(&self) -> bool {
+        match self {
+            Self::Write { source, .. } => source.is_in_doubt(),
+            Self::Ends { .. } | Self::Decide(_) | Self::NoMaster(_) => false,
+        }
+    }
+}
+
+/// What brokers tell of a topic's physical queues.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Range by broker and queue.
+    pub ranges: Physical,
+    /// Messages put a second, over all that answered.
+    pub put_tps: f64,
+    /// Who did not tell.
+    pub failed: Vec<(BrokerAt, Error)>,
+}
+
 /// What became of a change.
 #[derive(Debug, Default)]
 pub struct Applied {
@@ -51,7 +80,8 @@ pub struct Applied {
     pub stopped: Option<Stopped>,
 }
 
-/// True when a route says that its topic is static.
+/// True when a route says that its topic is static. That may be long ago: Java's name servers keep the mapping of a topic that
+/// was deleted, until they are restarted. [`Client::is_static_now`] asks the brokers.
 pub fn is_static(route: &TopicRouteData) -> bool {
     route
         .topic_queue_mapping_by_broker
@@ -127,12 +157,19 @@ impl Client {
         (Logical::of(details(&found)), failed)
     }
 
-    /// Physical ranges of a topic's queues on some brokers, and who did not tell.
-    pub async fn physical_ranges(
-        &self,
-        topic: &str,
-        brokers: &[BrokerAt],
-    ) -> (Physical, Vec<(BrokerAt, Error)>) {
+    /// True when the topic of a route is static: the route says so, and one of its brokers has a mapping. Where none has one
+    /// and not all tell, that is the error.
+    pub async fn is_static_now(&self, topic: &str, route: &TopicRouteData) -> Result<bool, Error> {
+        let (logical, failed) = self.logical(topic, route).await;
+        match (logical, failed.into_iter().next()) {
+            (Some(_), _) => Ok(true),
+            (None, None) => Ok(false),
+            (None, Some((_, e))) => Err(e),
+        }
+    }
+
+    /// Physical ranges of a topic's queues on some brokers.
+    pub async fn physical_ranges(&self, topic: &str, brokers: &[BrokerAt]) -> Told {
         let deadline = self.deadline();
         let answers = self
             .each(brokers.to_vec(), |broker| async move {
@@ -140,14 +177,17 @@ impl Client {
                 (broker, stats)
             })
             .await;
-        let (mut physical, mut failed) = (Physical::new(), Vec::new());
+        let mut told = Told::default();
         for (broker, answer) in answers {
             match answer {
-                Ok(stats) => add_stats(&mut physical, &stats),
-                Err(e) => failed.push((broker, e)),
+                Ok(stats) => {
+                    add_stats(&mut told.ranges, &stats);
+                    told.put_tps += stats.topic_put_tps;
+                }
+                Err(e) => told.failed.push((broker, e)),
             }
         }
-        (physical, failed)
+        told
     }
 
     /// The broker that leads a logical queue, by a route that may be half a minute old.
@@ -268,7 +308,7 @@ impl Client {
             let stats = self
                 .topic_stats(server, &change.topic, self.deadline())
                 .await
-                .map_err(|source| Stopped::Write { broker, source })?;
+                .map_err(|source| Stopped::Ends { broker, source })?;
             add_stats(&mut physical, &stats);
         }
         change.decide(|broker, queue| {
@@ -298,6 +338,9 @@ impl Client {
         if queues != (wanted.config.read_queue_nums, wanted.config.write_queue_nums) {
             return Some(format!("it has {} read and {} write queues", queues.0, queues.1));
         }
+        if let Some(what) = other_config(&wanted.config, &now) {
+            return Some(what);
+        }
         let expected = wanted.mapping_detail.as_ref()?;
         if (detail.epoch, detail.total_queues) != (expected.epoch, expected.total_queues) {
             return Some(format!(
@@ -305,20 +348,30 @@ impl Client {
                 detail.epoch, detail.total_queues
             ));
         }
-        // A broker keeps lists that it was not sent.
         let wrong = expected
             .hosted_queues
             .iter()
             .find(|(queue, items)| detail.hosted_queues.get(queue) != Some(items));
-        wrong.map(|(queue, _)| format!("queue {queue} reads back with other generations"))
+        if let Some((queue, _)) = wrong {
+            return Some(format!("queue {queue} reads back with other generations"));
+        }
+        // A broker keeps lists that it was not sent; it must not lead by one of them.
+        let leads = detail.hosted_queues.iter().find(|(queue, items)| {
+            !expected.hosted_queues.contains_key(*queue)
+                && items.last().is_some_and(|leader| leader.bname == broker.id.name)
+        });
+        leads.map(|(queue, _)| format!("it still leads queue {queue}"))
     }
 
-    /// The first name server that does not have the leaders of a change yet, with what it has; `None` when all that answer do.
+    /// The first name server that does not have the leaders of a change yet, with what it has; `None` when all that answer do,
+    /// and one does.
     pub async fn static_route_differs(&self, change: &Change) -> Option<String> {
         let leading = mapping::believed(details(&change.after));
+        let mut told = false;
         for (addr, route) in self.route_each(&change.topic).await {
             // A dead name server learns from the brokers when it is back.
             let Ok(route) = route else { continue };
+            told = true;
             let mapping = route.and_then(|route| route.topic_queue_mapping_by_broker);
             let Some(mapping) = mapping else {
                 return Some(format!("name server {addr} has no mapping yet"));
@@ -336,6 +389,23 @@ impl Client {
                 }
             }
         }
-        None
+        (!told).then(|| "no name server told its route".to_owned())
     }
+}
+
+/// What of a topic's configuration, besides its queues, a broker has otherwise than it was sent. Attributes are not sent.
+fn other_config(sent: &TopicConfig, now: &TopicConfig) -> Option<String> {
+    if now.perm != sent.perm {
+        return Some(format!("it has perm {}", now.perm));
+    }
+    if now.order != sent.order {
+        return Some(format!("it has order {}", now.order));
+    }
+    if now.topic_filter_type != sent.topic_filter_type {
+        return Some(format!("it has filter type {:?}", now.topic_filter_type));
+    }
+    if now.topic_sys_flag != sent.topic_sys_flag {
+        return Some(format!("it has sys flag {}", now.topic_sys_flag));
+    }
+    None
 }

@@ -22,8 +22,8 @@ pub struct Range {
     pub min: Option<i64>,
     /// Logical end; `None` when the leader did not tell.
     pub max: Option<i64>,
-    /// Messages; offsets that no generation has are not counted.
-    pub count: i64,
+    /// Messages; offsets that no generation has are not counted. `None` when the broker of a generation did not tell.
+    pub count: Option<i64>,
     /// Store time of the newest message, epoch ms; 0 when there is none.
     pub last_stored: i64,
 }
@@ -80,7 +80,8 @@ impl Logical {
                 let range = Range {
                     min: first.and_then(|item| Some(minimum(item, at(item)?.min_offset))),
                     max: last.and_then(|item| Some(to_logical(item, at(item)?.max_offset))),
-                    count: told.iter().map(|o| count(o)).fold(0, i64::saturating_add),
+                    count: (told.len() == items.len())
+                        .then(|| told.iter().map(|o| count(o)).fold(0, i64::saturating_add)),
                     last_stored: told.iter().map(|o| o.last_update_timestamp).max().unwrap_or(0),
                 };
                 (*queue, range)
@@ -174,7 +175,7 @@ mod tests {
         let range = moved.ranges(&physical)[&3];
         assert_eq!(
             (range.min, range.max, range.count, range.last_stored),
-            (Some(2), Some(10_004), 9, 7)
+            (Some(2), Some(10_004), Some(9), 7)
         );
         // An empty queue that was moved ends at 10000, as mqadmin shows.
         let empty = [
@@ -183,7 +184,14 @@ mod tests {
         ]
         .into();
         let range = moved.ranges(&empty)[&3];
-        assert_eq!((range.min, range.max, range.count), (Some(0), Some(10_000), 0));
+        assert_eq!(
+            (range.min, range.max, range.count),
+            (Some(0), Some(10_000), Some(0))
+        );
+        // A part that is not told is not nothing.
+        let half = [(("b".to_owned(), 0), offset(0, 4))].into();
+        let range = moved.ranges(&half)[&3];
+        assert_eq!((range.min, range.max, range.count), (None, Some(10_004), None));
         // In the middle of a change the old leader is the end.
         let open = logical(vec![item(0, "a", 1, 0), item(1, "b", 0, -1)]);
         assert_eq!(open.ranges(&physical)[&3].max, Some(7));

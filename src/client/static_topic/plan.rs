@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::mapping::{
-    Broken, ByBroker, GLOBAL, Items, Mapping, check, is_decided, leading, round_up, to_logical,
+    Broken, ByBroker, GLOBAL, Items, Mapping, believed, check, details, is_decided, leading, round_up,
+    to_logical,
 };
 use crate::client::admin::topic::MAX_QUEUES;
 use crate::protocol::body::{
@@ -84,6 +85,16 @@ pub enum Refused {
     /// A mapping file for something else.
     #[error("the file is of {0}")]
     OtherFile(String),
+    /// A broker would go on leading a queue: it keeps the lists that its part of the file lacks.
+    #[error(
+        "{broker} leads queue {queue}, keeps what it is not sent, and would go on leading it: its part of the file lacks it"
+    )]
+    Keeps {
+        /// Who.
+        broker: String,
+        /// Logical queue.
+        queue: i32,
+    },
     /// A mapping file that is older than what is there.
     #[error("the file has epoch {file}, and {broker} has {has} already")]
     Old {
@@ -121,8 +132,8 @@ pub type Moved<'a> = (i32, Option<&'a LogicQueueMappingItem>, &'a LogicQueueMapp
 impl Change {
     /// Queues whose leader changes.
     pub fn moved(&self) -> Vec<Moved<'_>> {
-        let before = super::mapping::believed(super::mapping::details(&self.before));
-        super::mapping::believed(super::mapping::details(&self.after))
+        let before = believed(details(&self.before));
+        believed(details(&self.after))
             .into_iter()
             .filter_map(|(queue, items)| {
                 let (is, was) = (items.last()?, before.get(&queue).and_then(|items| items.last()));
@@ -136,9 +147,7 @@ impl Change {
 
     /// Lets brokers that have nothing of the topic know of it, so that each broker of a cluster says the same.
     pub fn complete(&mut self, brokers: impl IntoIterator<Item = String>) {
-        let total = super::mapping::details(&self.after)
-            .next()
-            .map_or(0, |d| d.total_queues);
+        let total = details(&self.after).next().map_or(0, |d| d.total_queues);
         let (topic, epoch) = (self.topic.clone(), self.epoch);
         for broker in brokers {
             self.after
@@ -149,7 +158,7 @@ impl Change {
 
     /// Queues whose new leader has no logical offset yet, with the old leader: `None` in `physical` can never be.
     pub fn undecided(&self) -> Vec<(i32, LogicQueueMappingItem)> {
-        super::mapping::believed(super::mapping::details(&self.after))
+        believed(details(&self.after))
             .into_iter()
             .filter_map(|(queue, items)| {
                 let [.., old, new] = items.as_slice() else {
@@ -182,7 +191,7 @@ impl Change {
         let undecided: Vec<i32> = self.undecided().into_iter().map(|(queue, _)| queue).collect();
         for queue in undecided {
             let leader = self.leader(queue).cloned();
-            let known = super::mapping::details(present)
+            let known = details(present)
                 .filter_map(|detail| detail.hosted_queues.get(&queue))
                 .flatten()
                 .find(|item| {
@@ -200,7 +209,7 @@ impl Change {
     }
 
     fn leader(&self, queue: i32) -> Option<&LogicQueueMappingItem> {
-        super::mapping::believed(super::mapping::details(&self.after))
+        believed(details(&self.after))
             .get(&queue)
             .and_then(|items| items.last())
     }
@@ -237,10 +246,7 @@ impl Change {
 
     /// What was there before, as mqadmin's mapping files have it.
     pub fn file_before(&self) -> TopicRemappingDetail {
-        let epoch = super::mapping::details(&self.before)
-            .map(|d| d.epoch)
-            .max()
-            .unwrap_or(self.epoch);
+        let epoch = details(&self.before).map(|d| d.epoch).max().unwrap_or(self.epoch);
         TopicRemappingDetail {
             broker_config_map: self.before.clone(),
             epoch,
@@ -271,7 +277,7 @@ impl Change {
         let Some(mapping) = check(topic, &file.broker_config_map)? else {
             return Err(Refused::OtherFile("no broker".into()));
         };
-        if let Some(old) = super::mapping::details(present).find(|d| d.epoch > mapping.epoch)
+        if let Some(old) = details(present).find(|d| d.epoch > mapping.epoch)
             && !force
         {
             return Err(Refused::Old {
@@ -293,6 +299,10 @@ impl Change {
         if let Some(broker) = change.map_in.union(&change.map_out).find(|b| !known(b)) {
             return Err(Refused::OtherFile(format!("{broker}, whose mapping it lacks")));
         }
+        if kind == Kind::Remap {
+            change.check_moves()?;
+        }
+        change.check_kept()?;
         change.adopt(present);
         if kind == Kind::Resize
             && let Some((queue, _)) = change.undecided().first()
@@ -300,6 +310,74 @@ impl Change {
             return Err(undecided(*queue, change.leader(*queue)));
         }
         Ok(change)
+    }
+
+    /// The order of the writes goes by who gets queues and who gives them away: a file must say it of each queue that moves.
+    fn check_moves(&self) -> Result<(), Refused> {
+        for (queue, old) in self.undecided() {
+            let new = self.leader(queue).map(|l| l.bname.as_str()).unwrap_or_default();
+            if !self.map_in.contains(new) || !self.map_out.contains(&old.bname) {
+                return Err(Refused::OtherFile(format!(
+                    "a move of queue {queue} from {} to {new} that its brokerToMapOut and brokerToMapIn do not name",
+                    old.bname
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A broker keeps lists that it was not sent (Java's `TopicQueueMappingManager`, forced or not): one that leads a queue
+    /// must be told of it, or two lead.
+    fn check_kept(&self) -> Result<(), Refused> {
+        for detail in details(&self.before) {
+            let sent = self
+                .after
+                .get(&detail.bname)
+                .and_then(|at| at.mapping_detail.as_ref());
+            let kept = detail.hosted_queues.iter().find(|(queue, items)| {
+                items.last().is_some_and(|leader| leader.bname == detail.bname)
+                    && !sent.is_some_and(|sent| sent.hosted_queues.contains_key(*queue))
+            });
+            if let Some((queue, _)) = kept {
+                return Err(Refused::Keeps {
+                    broker: detail.bname.clone(),
+                    queue: *queue,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What Java's brokers make of the write besides the mapping: they are not sent the order flag and attributes, and a broker
+    /// that has nothing of the topic gets the rest as a new topic has it. One sentence each.
+    pub fn lost(&self) -> Vec<String> {
+        let mut lost = Vec::new();
+        for (broker, at) in &self.before {
+            if at.config.order && self.after.contains_key(broker) {
+                lost.push(format!(
+                    "{broker}: the topic is ordered now, and a static topic's write takes that away"
+                ));
+            }
+        }
+        let shape = |at: &TopicConfigAndQueueMapping| {
+            let attributes = at.config.attributes.iter().map(|(k, v)| format!(", {k}={v}"));
+            format!("perm {}{}", at.config.perm, attributes.collect::<String>())
+        };
+        let there: BTreeSet<String> = self.before.values().map(shape).collect();
+        for (broker, at) in self.after.iter().filter(|(b, _)| !self.before.contains_key(*b)) {
+            let new = shape(&TopicConfigAndQueueMapping::from(TopicConfig {
+                attributes: BTreeMap::new(),
+                ..at.config.clone()
+            }));
+            if !there.is_empty() && !there.contains(&new) {
+                let there: Vec<&str> = there.iter().map(String::as_str).collect();
+                lost.push(format!(
+                    "{broker} gets the topic with {new}; the others have {}",
+                    there.join(" and ")
+                ));
+            }
+        }
+        lost
     }
 }
 
@@ -665,7 +743,67 @@ mod tests {
             of("T", Kind::Resize, &newer, false),
             Err(Refused::Old { .. })
         ));
-        assert!(of("T", Kind::Resize, &newer, true).is_ok());
+        // Their brokers would go on leading the queues that the file does not have.
+        assert!(matches!(
+            of("T", Kind::Resize, &newer, true),
+            Err(Refused::Keeps { .. })
+        ));
+        let mut renumbered = there.after.clone();
+        head(&mut renumbered, NOW + 5_000, 2);
+        assert!(matches!(
+            of("T", Kind::Resize, &renumbered, false),
+            Err(Refused::Old { .. })
+        ));
+        assert!(of("T", Kind::Resize, &renumbered, true).is_ok());
+    }
+
+    #[test]
+    fn a_file_must_fit_what_brokers_do_with_it() {
+        let there = resize("T", 2, &names(2), &ByBroker::new(), NOW).unwrap().after;
+        let moved = move_to("T", &[(0, "b".to_owned())].into(), &there, NOW).unwrap();
+        let of = |change: &Change, kind, force| Change::of_file("T", kind, change.to_file(), &there, force);
+        assert!(of(&moved, Kind::Remap, false).is_ok());
+        // The order of the writes would be wrong: the new leader last, the old one not closed.
+        for spoil in [
+            |c: &mut Change| c.map_in.clear(),
+            |c: &mut Change| c.map_out.clear(),
+        ] {
+            let mut file = moved.clone();
+            spoil(&mut file);
+            let refused = of(&file, Kind::Remap, false);
+            assert!(matches!(refused, Err(Refused::OtherFile(_))), "{refused:?}");
+        }
+        // Broker a would go on leading queue 0.
+        let mut other = resize("T", 2, &["b".to_owned()].into(), &ByBroker::new(), NOW + 5_000).unwrap();
+        other.complete(names(2));
+        for force in [false, true] {
+            let keeps = Refused::Keeps {
+                broker: "a".into(),
+                queue: 0,
+            };
+            assert_eq!(of(&other, Kind::Resize, force), Err(keeps));
+        }
+    }
+
+    #[test]
+    fn what_a_write_takes_away_is_named() {
+        let mut there = resize("T", 2, &names(2), &ByBroker::new(), NOW).unwrap().after;
+        let lost = |there: &ByBroker| {
+            let moved = move_to("T", &[(0, "c".to_owned())].into(), there, NOW).unwrap();
+            moved.lost()
+        };
+        assert_eq!(lost(&there), Vec::<String>::new());
+        for at in there.values_mut() {
+            at.config.attributes.insert("message.type".into(), "FIFO".into());
+        }
+        there.get_mut("b").unwrap().config.order = true;
+        let lost = lost(&there);
+        assert_eq!(lost.len(), 2, "{lost:?}");
+        assert!(lost[0].starts_with("b: the topic is ordered"), "{lost:?}");
+        assert!(
+            lost[1].starts_with("c gets the topic with perm RW-; ") && lost[1].contains("FIFO"),
+            "{lost:?}"
+        );
     }
 
     proptest! {

@@ -97,6 +97,8 @@ fn has(page: &Page<store::answer::LogRow>, sought: &Sought) -> bool {
         row.at == sought.at
             && row.topic == message.topic
             && row.queue == Some((message.queue, message.offset))
+            // Another cluster's store may have a record of the same place; not of the same moment.
+            && row.stored_ms == Some(message.stored_ms)
     })
 }
 

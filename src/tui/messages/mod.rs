@@ -82,8 +82,12 @@ pub fn place(app: &App) -> Place {
     }
 }
 
-/// A search that kept only what passed the filter is asked anew when the filter is cleared.
+/// A search that kept only what passed the filter is asked anew when the filter is cleared; who left the screen does not wait
+/// for bytes any more.
 pub(super) fn settle(app: &mut App) {
+    if app.place.screen != Screen::Messages {
+        app.messages.bytes = None;
+    }
     let filter = app.filters.get(&Screen::Messages);
     if filter.is_none_or(|f| f.text.trim().is_empty())
         && let Some(search) = &mut app.messages.search

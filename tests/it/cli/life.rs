@@ -428,6 +428,23 @@ async fn a_broker_setting_is_checked_written_and_read_back() {
         told.stderr.contains("in force from its next start on"),
         "{told:?}"
     );
+    // A key that only Java's brokers have is kept, and does nothing.
+    let client = rmq::client::Client::new(rmq::client::Options::default());
+    let server = rmq::client::Server::at(cluster.brokers[0].addr().to_string());
+    let only_javas = [("onlyJavaHasIt".to_owned(), "true".to_owned())];
+    let of = rmq::client::admin::config::ConfigOf::Broker;
+    let kept = client.set_server_config(of, &server, &only_javas, client.deadline());
+    kept.await.unwrap();
+    let rows = rmq
+        .rows(&["broker", "get-config", "broker-a", "onlyJavaHasIt"])
+        .await;
+    assert_eq!(rows[0]["in_force"], false);
+    let told = rmq.line("broker get-config broker-a onlyJavaHasIt").await;
+    assert!(told.stderr.contains("has no effect on"), "{told:?}");
+    let set = rmq
+        .line("broker set-config broker-a onlyJavaHasIt=false --yes")
+        .await;
+    assert!(set.code == 0 && set.stdout.contains("has no effect"), "{set:?}");
     let detail = rmq.rows(&["broker", "describe", "broker-a"]).await;
     assert_eq!(detail[0]["registrations"][0]["listed"], true);
     assert!(

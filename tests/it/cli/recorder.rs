@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rmq::protocol::Request as _;
+use rmq::protocol::body::ClusterInfo;
 use rmq::protocol::frame::Frame;
-use rmq::protocol::requests::{GetBrokerConfig, GetBrokerRuntimeInfo};
+use rmq::protocol::requests::{GetBrokerClusterInfo, GetBrokerConfig, GetBrokerRuntimeInfo};
 use rmq::remoting::{Listener, NoService, Peer, Pool, Reply, Service};
 
 /// What a recorder puts in the place of a broker's own answers.
@@ -17,6 +18,8 @@ pub struct Lies {
     pub runtime: Vec<(&'static str, String)>,
     /// Settings of GET_BROKER_CONFIG.
     pub config: Vec<(&'static str, String)>,
+    /// Time since the last registration of every broker, ms, in GET_BROKER_CLUSTER_INFO of a name server.
+    pub silent_for_ms: Option<i64>,
     /// Requests that are answered with success and go no further.
     pub deaf_to: Vec<i32>,
 }
@@ -30,6 +33,18 @@ impl Lies {
                     told["table"][*key] = value.as_str().into();
                 }
                 told.to_string().into()
+            }
+            GetBrokerClusterInfo::CODE if self.silent_for_ms.is_some() => {
+                let mut told: ClusterInfo = rmq::protocol::json::from_slice(&body).unwrap();
+                let now = told.rmq_now.unwrap_or_default();
+                for live in told
+                    .rmq_live_table
+                    .iter_mut()
+                    .flat_map(|table| table.values_mut())
+                {
+                    live.last_update_timestamp = now - self.silent_for_ms.unwrap_or_default();
+                }
+                rmq::protocol::json::to_vec(&told).into()
             }
             GetBrokerConfig::CODE => {
                 let told = std::str::from_utf8(&body).unwrap();

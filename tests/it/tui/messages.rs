@@ -694,14 +694,24 @@ async fn a_message_leads_to_its_bytes_in_a_store_that_has_it() {
     assert_eq!(app.place.screen, Screen::Messages);
     assert_eq!(app.place.topic(), Some("orders"));
 
-    // It has nothing of another broker's message at that place.
-    let mut other = Message::clone(&second);
-    other.offset += 1;
-    brought(&mut app, vec![Arc::new(other)]);
+    // It has nothing of another broker's message at that place, not even of one with the same queue and offset.
+    let spoils: [fn(&mut Message); 2] = [|m| m.offset += 1, |m| m.stored_ms += 1];
+    for spoil in spoils {
+        let mut other = Message::clone(&second);
+        spoil(&mut other);
+        brought(&mut app, vec![Arc::new(other)]);
+        press(&mut app, "B");
+        dig(&mut app);
+        assert_eq!(app.place.screen, Screen::Messages);
+        assert!(said(&app).contains("does not have it"), "{}", said(&app));
+    }
+
+    // Who went elsewhere meanwhile is not led to it later.
+    brought(&mut app, vec![Arc::clone(&second)]);
     press(&mut app, "B");
-    dig(&mut app);
-    assert_eq!(app.place.screen, Screen::Messages);
-    assert!(said(&app).contains("does not have it"), "{}", said(&app));
+    assert!(app.messages.bytes.is_some());
+    press(&mut app, "1");
+    assert!(app.messages.bytes.is_none());
     cluster.stop().await;
 }
 
