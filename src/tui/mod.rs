@@ -10,7 +10,7 @@
 
 mod acts;
 pub mod app;
-mod ask;
+pub mod ask;
 pub mod bad_reply;
 pub mod breaker;
 pub mod clipboard;

@@ -99,7 +99,7 @@ impl Poller {
     }
 
     /// Where news of other tasks join those of the poll.
-    pub(super) fn updates(&self) -> mpsc::Sender<Update> {
+    pub fn updates(&self) -> mpsc::Sender<Update> {
         self.updates.clone()
     }
 

@@ -3,6 +3,7 @@
 mod commands;
 mod doctor;
 mod golden;
+mod parity;
 mod resets;
 mod signing;
 mod static_topics;

@@ -13,7 +13,7 @@ use crate::support::nodes::{Kind, Nodes, Program};
 use crate::support::session::Session;
 use crate::support::{java, scratch, text, wait};
 
-type Table = Vec<Vec<String>>;
+pub type Table = Vec<Vec<String>>;
 
 const COMMANDS: &[(&str, &str)] = &[
     ("001", "clusterList"),
@@ -49,13 +49,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("036", "allocateMQ -t OrderEvents -i 10.0.0.1,10.0.0.2,10.0.0.3"),
 ];
 
-fn sorted(mut table: Table) -> Table {
+pub fn sorted(mut table: Table) -> Table {
     table.sort();
     table
 }
 
 /// The part of a client id after the address.
-fn instance(id: &str) -> String {
+pub fn instance(id: &str) -> String {
     id.rsplit('@').next().unwrap_or_default().to_owned()
 }
 
@@ -108,7 +108,7 @@ const STATUS: &[&str] = &[
 ];
 
 /// What an output of mqadmin says in numbers; addresses are names by now.
-fn of_mqadmin(file: &str, lines: &[String]) -> Table {
+pub fn of_mqadmin(file: &str, lines: &[String]) -> Table {
     let all = lines.join("\n");
     let words = text::rows(lines);
     match file {
@@ -302,7 +302,7 @@ fn of_mqadmin(file: &str, lines: &[String]) -> Table {
     }
 }
 
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -3,7 +3,7 @@
 mod budgets;
 mod changes;
 mod dead;
-mod fixture;
+pub mod fixture;
 mod frame;
 mod liars;
 mod messages;
