@@ -60,8 +60,11 @@ impl Console {
             colour: false,
             may_colour: false,
             palette: Palette::Mono,
+            themes: Vec::new(),
             contexts: Vec::new(),
+            serving: false,
             ascii: false,
+            keys: rmq::tui::keys::Keys::default(),
             zone: jiff::tz::TimeZone::UTC,
         };
         let mut app = App::new(
@@ -130,7 +133,9 @@ impl Console {
     fn until(&mut self, mut done: impl FnMut(&App) -> bool) {
         let end = tokio::time::Instant::now() + LIMIT;
         while !done(&self.app) {
-            let next = tokio::time::timeout_at(end, self.news.recv());
+            let news = &mut self.news;
+            // The timer must be made where the runtime is.
+            let next = async { tokio::time::timeout_at(end, news.recv()).await };
             let Ok(Some(update)) = self.runtime.block_on(next) else {
                 return;
             };
