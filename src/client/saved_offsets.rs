@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::admin::cluster::BrokerAt;
-use super::admin::group::is_system;
+use super::admin::group::{is_system, position_key};
 use super::admin::message::QueueAt;
 use super::error::{Error, Server};
 use super::{Client, Deadline};
@@ -158,8 +158,7 @@ impl Client {
         let (_, table) = self.call(broker, &GetAllConsumerOffset, (), deadline).await?;
         let mut found = Vec::new();
         for (key, queues) in table.value.offset_table {
-            // A retry topic has no `@`, a group name neither.
-            let Some((topic, group)) = key.rsplit_once('@') else {
+            let Some((topic, group)) = position_key(&key) else {
                 continue;
             };
             for (queue, offset) in queues {

@@ -61,6 +61,13 @@ fn rows(group: &str, stats: ConsumeStats, with_inflight: bool) -> Vec<GroupLag> 
         .collect()
 }
 
+/// Topic and group of a key of the offset table. `None` for `topic@group@broadcast`, in which a Java broker keeps how far
+/// the slowest client of a broadcasting group is (`BroadcastOffsetManager`): that is no group's position. Names of topics
+/// and groups have no `@`.
+pub fn position_key(key: &str) -> Option<(&str, &str)> {
+    key.split_once('@').filter(|(_, group)| !group.contains('@'))
+}
+
 impl Client {
     /// Every group configuration of a broker. (The request for a single one would create it.)
     pub async fn broker_groups(
@@ -83,8 +90,7 @@ impl Client {
         let (_, offsets) = self.call(broker, &GetAllConsumerOffset, (), deadline).await?;
         let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for key in offsets.value.offset_table.keys() {
-            // A retry topic has no `@`, a group name neither.
-            if let Some((topic, group)) = key.rsplit_once('@') {
+            if let Some((topic, group)) = position_key(key) {
                 groups
                     .entry(group.to_owned())
                     .or_default()
@@ -234,6 +240,13 @@ mod tests {
     use super::*;
     use crate::protocol::body::OffsetWrapper;
     use crate::protocol::model::MessageQueue;
+
+    #[test]
+    fn what_java_notes_of_broadcasting_is_no_position() {
+        assert_eq!(position_key("D@CGD"), Some(("D", "CGD")));
+        assert_eq!(position_key("%RETRY%CGD@CGD"), Some(("%RETRY%CGD", "CGD")));
+        assert_eq!(position_key("D@CGD@broadcast"), None);
+    }
 
     fn stats(broker_offset: i64, consumer_offset: i64, pull_offset: i64) -> ConsumeStats {
         let queue = MessageQueue {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::details::{ControllerView, Details, Half, Later, Missed, Offsets};
 use super::name_servers::difference;
 use crate::client::admin::cluster::BrokerAt;
-use crate::client::admin::group::is_system;
+use crate::client::admin::group::{is_system, position_key};
 use crate::client::admin::message::Pull;
 use crate::client::admin::topic::kind;
 use crate::client::error::{Error, Server};
@@ -424,7 +424,7 @@ impl Client {
                 Ok((_, body)) => {
                     let mut offsets = Offsets::new();
                     for (key, queues) in body.value.offset_table {
-                        if let Some((topic, group)) = key.rsplit_once('@') {
+                        if let Some((topic, group)) = position_key(&key) {
                             names.insert(group.to_owned());
                             offsets.insert((group.to_owned(), topic.to_owned()), queues);
                         }
