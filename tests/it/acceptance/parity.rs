@@ -302,7 +302,7 @@ impl Parity<'_> {
                     on.write_queues.into(),
                 ];
                 let numbers = numbers.map(|n| n.to_string());
-                [&[on.broker.name.clone()], numbers.as_slice()].concat()
+                [std::slice::from_ref(&on.broker.name), numbers.as_slice()].concat()
             });
             sorted(on.collect())
         });
