@@ -14,8 +14,8 @@ use crate::protocol::codes;
 use crate::protocol::model::{DataVersion, Perm, RETRY_PREFIX, TBW102, check_topic};
 use crate::remoting::Refusal;
 
-/// Delayed messages wait here.
-pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+pub use crate::protocol::model::SCHEDULE_TOPIC;
+
 const SELF_TEST: &str = "SELF_TEST_TOPIC";
 const BENCHMARK: &str = "BenchmarkTest";
 const OFFSET_MOVED: &str = "OFFSET_MOVED_EVENT";

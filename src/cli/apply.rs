@@ -124,10 +124,7 @@ pub async fn held(session: &Session, brokers: &[BrokerAt]) -> Result<Held, Failu
     session.client.held(brokers, deadline).await.map_err(|failed| {
         let failures: Vec<Failure> = failed.iter().map(|(_, e)| Failure::from(e)).collect();
         match Failure::over(&failures, false) {
-            Err(failure) => Failure {
-                what: format!("{}; nothing was changed", failure.what),
-                ..failure
-            },
+            Err(failure) => failure.unchanged(),
             Ok(()) => Failure::new(exit::CONNECTION, "a broker cannot be read"),
         }
     })
@@ -210,9 +207,13 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
         return change::nothing(session);
     }
     let resized = prepared.changes.iter().filter(|change| change.resizes());
-    for name in resized.map(Change::name).collect::<BTreeSet<&str>>() {
-        refuse_static(session, name).await?;
-    }
+    let names: BTreeSet<&str> = resized.map(Change::name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let checks = session
+        .client
+        .each(names, |name| refuse_static(session, name))
+        .await;
+    checks.into_iter().collect::<Result<(), Failure>>()?;
     if let Some(name) = prepared.changes.iter().find(|c| c.shrinks()).map(Change::name) {
         if !args.scale {
             return Err(refuse_shrink(&prepared, name));

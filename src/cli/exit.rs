@@ -119,6 +119,13 @@ impl Failure {
         self
     }
 
+    /// Says that nothing was changed.
+    #[must_use]
+    pub fn unchanged(mut self) -> Self {
+        self.what.push_str("; nothing was changed");
+        self
+    }
+
     /// Adds the next command.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

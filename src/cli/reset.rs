@@ -299,10 +299,7 @@ pub async fn batch(
 fn refused(e: Error) -> Failure {
     let failure = Failure::from(&e);
     match e {
-        Error::Static(_) => Failure {
-            what: format!("{}; nothing was changed", failure.what),
-            ..failure
-        },
+        Error::Static(_) => failure.unchanged(),
         _ => failure,
     }
 }
@@ -328,7 +325,9 @@ pub async fn movable(
 pub fn all_static(what: &str) -> Failure {
     Failure::new(
         exit::PRECONDITION,
-        format!("{what} has positions in static topics alone; nothing was changed"),
+        format!(
+            "{what}: static topics are left out, and nothing else of it can be moved here; nothing was changed"
+        ),
     )
 }
 

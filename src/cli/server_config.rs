@@ -94,7 +94,7 @@ pub async fn get(
                         let idle = config.is_without_effect(key);
                         if idle && !keys.is_empty() {
                             session.note(&format!(
-                                "{key} is kept and has no effect on {server}: only Java's has it"
+                                "{key} is kept and has no effect on {server}, which does not know it: a misspelling, or a key of Java's"
                             ));
                         }
                         listing.push(vec![
@@ -188,7 +188,7 @@ pub async fn set(
                 waiting.push(key);
             }
             worth.push(if config.is_without_effect(key) {
-                Some("and has no effect: only Java's servers have it")
+                Some("and has no effect: the server does not know it")
             } else if waits {
                 Some("from its next start on")
             } else if config.forgets() {

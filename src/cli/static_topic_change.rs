@@ -129,10 +129,7 @@ async fn check_name(session: &Session, name: &str) -> Result<(), Failure> {
 fn all_told(found: Found) -> Result<(Vec<BrokerAt>, ByBroker), Failure> {
     match found.failed.into_iter().next() {
         None => Ok((found.masters, found.present)),
-        Some(failure) => Err(Failure {
-            what: format!("{}; nothing was changed", failure.what),
-            ..failure
-        }),
+        Some(failure) => Err(failure.unchanged()),
     }
 }
 
@@ -428,7 +425,9 @@ async fn carry_out(
     change::confirm(session, &plan)?;
     let files = Files::of(&change)?;
     // What is there when a change goes on is not what was there before it.
-    if !(goes_on(&change) && files.before.exists()) {
+    let begins = !goes_on(&change);
+    let has_before = begins || files.before.exists();
+    if begins || !has_before {
         keep(&files.before, &change.file_before()).map_err(|e| unkept(&e))?;
     }
     keep(&files.after, &change.to_file()).map_err(|e| unkept(&e))?;
@@ -456,7 +455,13 @@ async fn carry_out(
         session.warn(&format!("the mapping file was not renewed: {e}"));
     }
     let undo = match (undo, change.kind) {
-        (Undo::Unsaid, Kind::Remap) => way_back(session, &change, &files),
+        (Undo::Unsaid, Kind::Remap) if has_before => way_back(session, &change, &files),
+        (Undo::Unsaid, Kind::Remap) => {
+            session.warn(
+                "what was there before the first part of this change is not kept here: it has no way back",
+            );
+            Undo::Unsaid
+        }
         (undo, _) => undo,
     };
     session.note(&format!("mapping files: {} and .after", files.before.display()));

@@ -620,9 +620,10 @@ async fn static_status(
         let what = format!("{broker}, which has messages of the topic, is not registered");
         listing.errors.push(Failure::new(exit::CONNECTION, what));
     }
-    // What nobody tells is missing, not empty.
+    // What nobody tells is missing, not empty. A name server may hold the mapping of an earlier topic of this name as well.
     let mapped = route.topic_queue_mapping_by_broker.iter().flatten();
-    let queues = mapped.map(|(_, info)| info.total_queues).max().unwrap_or(0);
+    let newest = mapped.max_by_key(|(_, info)| info.epoch);
+    let queues = newest.map_or(0, |(_, info)| info.total_queues);
     let missing = (0..queues.min(MAX_QUEUES))
         .filter(|at| queue.is_none_or(|wanted| wanted == *at) && !logical.queues.contains_key(at));
     for at in missing {

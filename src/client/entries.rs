@@ -13,21 +13,16 @@ use super::error::{Error, Server};
 use super::{Client, Deadline};
 use crate::protocol::body::ConsumeQueueData;
 use crate::protocol::message::{EntryClaim, MessageView, difference};
-use crate::protocol::model::{SysFlag, tags_code};
+use crate::protocol::model::{MAX_EXT_ADDRESS, SCHEDULE_TOPIC, tags_code};
 use crate::protocol::properties::names;
 use crate::protocol::requests::ViewMessageById;
-
-/// The topic whose entries have a delivery time in place of a tag hash.
-pub const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
-/// Tags codes up to this are addresses of extension units (Java: `ConsumeQueueExt.MAX_ADDR`).
-const MOST_ADDRESS: i64 = i32::MIN as i64 - 1;
 
 /// Most bytes of records that one slice asks for.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// True for a tags code that is the address of an extension unit.
 pub const fn is_address(tags_code: i64) -> bool {
-    tags_code <= MOST_ADDRESS
+    tags_code <= MAX_EXT_ADDRESS
 }
 
 /// Where a slice of a queue lies.
@@ -212,8 +207,15 @@ impl Client {
             not_asked: groups.len().saturating_sub(most),
             ..TopicPositions::default()
         };
-        for group in groups.into_iter().take(most) {
-            match self.group_lag(server, &group, Some(topic), deadline).await {
+        let asked: Vec<String> = groups.into_iter().take(most).collect();
+        let answers = self
+            .each(asked, |group| async move {
+                let lag = self.group_lag(server, &group, Some(topic), deadline).await;
+                (group, lag)
+            })
+            .await;
+        for (group, answer) in answers {
+            match answer {
                 Ok(lag) => {
                     let positions = (lag.queues.into_iter())
                         .filter_map(|row| Some((row.queue, row.committed?)))
@@ -314,7 +316,7 @@ fn looks(
     let view_of = |record: &Option<Result<Bytes, String>>| match record {
         Some(Ok(bytes)) => MessageView::parse(bytes).ok().map(|view| {
             let is_here = view.topic() == topic && view.queue_id() == queue;
-            (is_here, view.queue_offset(), messages_of(&view))
+            (is_here, view.queue_offset(), i64::from(view.messages()))
         }),
         _ => None,
     };
@@ -377,7 +379,7 @@ fn compared(claim: &EntryClaim<'_>, (at, code): (i64, i64), bytes: &[u8]) -> Vec
         differences.push(fault.to_string());
     }
     let expected = view.properties().get(names::TAGS).map_or(0, tags_code);
-    if claim.topic == DELAY_TOPIC {
+    if claim.topic == SCHEDULE_TOPIC {
         if code < view.store_timestamp() {
             differences.push(difference("delivery time", &code, &view.store_timestamp()));
         }
@@ -387,22 +389,13 @@ fn compared(claim: &EntryClaim<'_>, (at, code): (i64, i64), bytes: &[u8]) -> Vec
     differences
 }
 
-/// How many messages a record has.
-fn messages_of(view: &MessageView<'_>) -> i64 {
-    if view.sys_flag().0 & SysFlag::INNER_BATCH == 0 {
-        return 1;
-    }
-    let count = view.properties().get(names::INNER_NUM);
-    let count = count.and_then(|n| n.parse().ok());
-    count.filter(|&n: &i64| n > 0).unwrap_or(1)
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
     use super::*;
     use crate::protocol::message::{NewMessage, Stamp};
+    use crate::protocol::model::SysFlag;
 
     fn record(properties: &str, sys_flag: i32) -> Vec<u8> {
         record_at(properties, sys_flag, 7)
@@ -443,7 +436,7 @@ mod tests {
         };
         let none = Vec::<String>::new();
         assert_eq!(compared(&claim, (4096, 83_834), &bytes), none);
-        assert_eq!(compared(&claim, (4096, MOST_ADDRESS), &bytes), none);
+        assert_eq!(compared(&claim, (4096, MAX_EXT_ADDRESS), &bytes), none);
         let wrong = |claim: EntryClaim<'_>, place| compared(&claim, place, &bytes).join("; ");
         assert_eq!(wrong(claim, (4096, 1)), "tag hash: entry 1, record 83834");
         assert_eq!(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::commit_log::{Log, usual_size};
 use super::{Error, io_error};
 use crate::protocol::message::{EntryClaim, MessageView, difference};
-use crate::protocol::model::tags_code;
+use crate::protocol::model::{SCHEDULE_TOPIC, tags_code};
 use crate::protocol::properties::names;
 use crate::store::cursor::{DamageKind, Record};
 use crate::store::format::{batch_queue, consume_queue, consume_queue_ext};
@@ -21,8 +21,6 @@ pub use around::QueueSums;
 
 /// Where batch queues are.
 pub(super) const BATCH_DIR: &str = "batchconsumequeue";
-/// The topic whose entries carry the time of delivery.
-const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// Bytes read at once to look at one entry.
 const READ_AHEAD: usize = 4096;
 /// Entries read at once.
@@ -380,7 +378,7 @@ impl Queue {
     /// The meaning of an entry's tags code.
     pub fn tags(&self, entry: &Entry) -> TagsCode {
         let code = entry.tags_code;
-        if self.name.topic == DELAY_TOPIC {
+        if self.name.topic == SCHEDULE_TOPIC {
             return TagsCode::DeliverAt(code);
         }
         match consume_queue_ext::address(code) {

@@ -6,6 +6,7 @@ use super::commit_log::{Gap, Step, Walk};
 use super::record::{BODY_LIMIT, Wanted};
 use crate::protocol::base64::STANDARD;
 use crate::protocol::message::MessageView;
+use crate::protocol::model::SCHEDULE_TOPIC;
 use crate::protocol::properties::names;
 use crate::store::cursor::Record;
 use serde_json::{Map, Value, json};
@@ -50,7 +51,7 @@ impl Selection {
 
 /// True for topics whose records a broker acts on by itself: to have them in another store would make it act again.
 pub fn is_internal(topic: &str) -> bool {
-    topic == "SCHEDULE_TOPIC_XXXX" || topic.starts_with("RMQ_SYS_") || topic.starts_with("rmq_sys_")
+    topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_") || topic.starts_with("rmq_sys_")
 }
 
 /// What was met on the way.

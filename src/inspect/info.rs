@@ -50,8 +50,8 @@ pub struct Info {
     pub tables: Vec<TableFile>,
     /// Names that mean nothing where they are.
     pub strays: Vec<PathBuf>,
-    /// What the next start would do.
-    pub recovery: Recovery,
+    /// What the next start would do; `None` after a clean stop with queues in RocksDB, which are not read.
+    pub recovery: Option<Recovery>,
 }
 
 /// One file of the commit log.
@@ -205,14 +205,9 @@ pub fn info(store: &Store) -> Result<Info, Error> {
         .collect();
     let checkpoint = store.checkpoint()?;
     let abort = store.abort()?;
-    let recovery = recovery(
-        &log,
-        log_end,
-        abort.is_none(),
-        checkpoint.as_ref(),
-        &queues,
-        &index,
-    );
+    let clean = abort.is_none();
+    let recovery =
+        (!(rocks_db && clean)).then(|| recovery(&log, log_end, clean, checkpoint.as_ref(), &queues, &index));
     let segments = segments(&log, log_end);
     Ok(Info {
         root: store.root().to_owned(),

@@ -6,8 +6,6 @@ use std::collections::btree_map::Entry;
 use super::commit_log::{Gap, Step, Walk};
 use super::record::Wanted;
 use crate::protocol::message::MessageView;
-use crate::protocol::model::SysFlag;
-use crate::protocol::properties::names;
 
 /// Classes of sizes: up to 128 bytes, 256, 512, .. 8 MiB, and more.
 const CLASSES: usize = 18;
@@ -87,7 +85,7 @@ impl Sums {
         let size = view.size() as u64;
         let stored = view.store_timestamp();
         self.records += 1;
-        self.messages += messages(view);
+        self.messages += u64::from(view.messages());
         self.bytes += size;
         self.body_bytes += view.body().len() as u64;
         self.largest = self.largest.max(size);
@@ -120,17 +118,6 @@ impl Sums {
     pub fn rate(&self, span_ms: i64) -> f64 {
         self.messages as f64 * 1000.0 / span_ms.max(1000) as f64
     }
-}
-
-/// How many messages a record stands for.
-fn messages(view: &MessageView<'_>) -> u64 {
-    if !view.sys_flag().has(SysFlag::INNER_BATCH) {
-        return 1;
-    }
-    view.properties()
-        .get(names::INNER_NUM)
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(1)
 }
 
 /// What is counted.

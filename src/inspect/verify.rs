@@ -162,6 +162,7 @@ impl Report {
             ("depth", depth.name().into()),
             ("complete", (!self.stopped).into()),
             ("resumed_at", self.resumed_at.into()),
+            ("resumed_of_ms", self.resumed_of_ms.into()),
             ("records", self.records.into()),
             ("log_bytes", self.bytes.into()),
             ("queues", self.queues.into()),

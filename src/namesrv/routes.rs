@@ -289,20 +289,21 @@ impl RouteTable {
             self.mappings.remove(topic);
             return;
         };
-        let Some(names) = self.clusters.get(cluster) else {
-            return;
-        };
-        if let Some(queues) = self.topics.get_mut(topic) {
-            queues.retain(|q| !names.contains(&q.broker_name));
-            if queues.is_empty() {
-                self.topics.remove(topic);
+        if let Some(names) = self.clusters.get(cluster) {
+            if let Some(queues) = self.topics.get_mut(topic) {
+                queues.retain(|q| !names.contains(&q.broker_name));
+                if queues.is_empty() {
+                    self.topics.remove(topic);
+                }
+            }
+            if let Some(mapping) = self.mappings.get_mut(topic) {
+                mapping.retain(|broker, _| !names.contains(broker));
             }
         }
-        if let Some(mapping) = self.mappings.get_mut(topic) {
-            mapping.retain(|broker, _| !names.contains(broker));
-            if mapping.is_empty() {
-                self.mappings.remove(topic);
-            }
+        // What brokers left that are gone goes with the last queue.
+        let mapped = self.mappings.get(topic);
+        if !self.topics.contains_key(topic) || mapped.is_some_and(BTreeMap::is_empty) {
+            self.mappings.remove(topic);
         }
     }
 

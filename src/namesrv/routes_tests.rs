@@ -167,6 +167,32 @@ fn a_registration_may_replace_the_topics_of_its_set() {
     );
 }
 
+/// Clients go by the mapping alone: one of a broker that is gone would make a topic static for ever.
+#[test]
+fn the_mapping_of_a_broker_that_is_gone_goes_with_the_topic() {
+    let mut routes = with(&[]);
+    for name in ["a", "b"] {
+        let mut with_mapping = broker(name, 0);
+        // An unknown broker does not begin with a single topic.
+        with_mapping.topics = table(3, &[topic("t1", 6), topic("t2", 6)]);
+        let mapping = TopicQueueMappingInfo {
+            bname: name.into(),
+            topic: "t1".into(),
+            ..TopicQueueMappingInfo::default()
+        };
+        with_mapping.topics.topic_queue_mapping_info_map = Some([("t1".to_owned(), mapping)].into());
+        let done = routes.register(with_mapping, false, 0);
+        assert!(matches!(done, Registered::Done { .. }), "{done:?}");
+    }
+    routes.unregister(&[leaving("b", 0)]);
+    routes.delete_topic("t1", Some("c"));
+    let mut anew = broker("a", 0);
+    anew.topics = table(4, &[topic("t1", 6)]);
+    routes.register(anew, false, 0);
+    let route = routes.route("t1", false).unwrap();
+    assert_eq!(route.topic_queue_mapping_by_broker, None);
+}
+
 #[test]
 fn a_slave_learns_its_master_and_brings_no_topics() {
     let mut routes = with(&[broker("a", 0)]);

@@ -301,6 +301,10 @@ pub enum TopicFilterType {
 pub const MASTER_ID: i64 = 0;
 /// Prefix of a group's retry topic.
 pub const RETRY_PREFIX: &str = "%RETRY%";
+/// Delayed messages wait here, a queue for each level; the tags code of its entries is the time of delivery.
+pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// Tags codes up to this are addresses of extension units of a consume queue (Java: `ConsumeQueueExt.MAX_ADDR`).
+pub const MAX_EXT_ADDRESS: i64 = i32::MIN as i64 - 1;
 /// Prefix of a group's dead-letter topic.
 pub const DLQ_PREFIX: &str = "%DLQ%";
 /// Topic that auto-created topics inherit from.

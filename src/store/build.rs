@@ -19,11 +19,8 @@ use super::segments::LogBytes;
 use super::shared::Shared;
 use super::wake::Waker;
 use crate::protocol::message::MessageView;
-use crate::protocol::model::{SysFlag, tags_code};
+use crate::protocol::model::{SCHEDULE_TOPIC, SysFlag, tags_code};
 use crate::protocol::properties::names;
-
-/// Topic of delayed messages; the tags code of its entries is the time of delivery.
-pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
 /// Names of light queues begin with this; they have one queue each and no configuration.
 pub const LIGHT_QUEUE_PREFIX: &str = "%LMQ%";

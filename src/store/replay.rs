@@ -196,7 +196,7 @@ impl<'a> Replay<'a> {
         !topics.contains(topic)
             && !topic.starts_with('%')
             && !topic.to_ascii_lowercase().starts_with("rmq_sys")
-            && topic != super::build::SCHEDULE_TOPIC
+            && topic != crate::protocol::model::SCHEDULE_TOPIC
             && self.dispatch.queues.find(topic, queue_id).is_none()
     }
 

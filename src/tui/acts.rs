@@ -44,7 +44,10 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
                 let deed = reset.deed();
                 app.begin(deed, actions);
             }
-            None => app.say("choose a group and topic with enter first"),
+            None => app.say(format!(
+                "choose a group and topic with {} first",
+                app.key(Command::Open)
+            )),
         },
         Command::Undo => undo(app, actions),
         Command::NewTopic => app.overlay = Some(Overlay::Form(new_topic())),
@@ -159,7 +162,8 @@ fn send(name: &str) -> Form {
 }
 
 /// Where a group may be sent to.
-fn goal_form(group: &str, topic: &str) -> Form {
+fn goal_form(app: &App, group: &str, topic: &str) -> Form {
+    let apply = app.settings.keys.hint(Command::Apply, Screen::Offsets);
     Form::new(format!("Move offsets of {group}"), ["group", "reset", group])
         .about(Subject::Group(group.to_owned()))
         .field(Field::new("topic", Some("-t"), "").preset(topic).required())
@@ -173,13 +177,13 @@ fn goal_form(group: &str, topic: &str) -> Form {
             Some("--shift"),
             "so many messages: 100, or -100 for back",
         ))
-        .note("Only a preview comes next; ctrl-a there does it.")
+        .note(format!("Only a preview comes next; {apply} there does it."))
 }
 
 /// On the offsets screen: the selected group and topic are the ones to move.
 pub(super) fn choose_reset(app: &mut App) {
     match offsets::selected(app).filter(|_| app.focus() == Pane::Positions) {
-        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(&group, &topic))),
+        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(app, &group, &topic))),
         None => goal(app),
     }
 }
@@ -188,7 +192,7 @@ fn goal(app: &mut App) {
     let chosen = app.reset.as_ref().map(|r| (r.group.clone(), r.topic.clone()));
     let pair = chosen.or_else(|| offsets::selected(app));
     match pair {
-        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(&group, &topic))),
+        Some((group, topic)) => app.overlay = Some(Overlay::Form(goal_form(app, &group, &topic))),
         None => app.say("no group is selected"),
     }
 }
@@ -206,7 +210,7 @@ fn reset(app: &mut App) {
     };
     match pair {
         Some((group, topic)) => {
-            app.overlay = Some(Overlay::Form(goal_form(&group, &topic)));
+            app.overlay = Some(Overlay::Form(goal_form(app, &group, &topic)));
         }
         None => app.say("select a group with a position first"),
     }
@@ -290,7 +294,10 @@ fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         return;
     }
     let Some(detail) = known_group(app, &name) else {
-        return app.say("open the group with enter first: only there its configuration is fresh");
+        return app.say(format!(
+            "open the group with {} first: only there its configuration is fresh",
+            app.key(Command::Open)
+        ));
     };
     // Paused on one broker is paused: letting it go on makes all alike.
     let paused = detail.values("consume-enable").any(|v| v == "false");
@@ -333,7 +340,10 @@ fn edit(app: &mut App) {
                 return app.say("no group is selected");
             };
             let Some(detail) = known_group(app, &name) else {
-                return app.say("open the group with enter first: only there its configuration is fresh");
+                return app.say(format!(
+                    "open the group with {} first: only there its configuration is fresh",
+                    app.key(Command::Open)
+                ));
             };
             let now = |field: &str| detail.field(field).unwrap_or_default().to_owned();
             let field = |label, flag, hint| Field::new(label, Some(flag), hint).now(now(label));
@@ -476,7 +486,7 @@ fn compare(app: &mut App) {
             ];
             app.overlay = Some(Overlay::Sheet(words, 0));
         }
-        _ => app.say("mark two brokers with space first"),
+        _ => app.say(format!("mark two brokers with {} first", app.key(Command::Mark))),
     }
 }
 

@@ -40,7 +40,7 @@ pub mod work;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
@@ -50,6 +50,7 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::client::Client;
+use crate::client::time::now_ms;
 pub use app::Left;
 use app::{Action, App, Event, Settings};
 use ask::{Asker, Ground};
@@ -230,12 +231,6 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
 fn colour_wanted() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Now, epoch ms.
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Draws when something changed, on what the terminal's size is now.

@@ -2,7 +2,7 @@
 //!
 //! A cycle asks everything that is due, at most [`IN_FLIGHT`] calls at once, and all its calls share one deadline:
 //! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped. Rates that
-//! nobody looks at wait half a beat for their turn, and no beat counts as skipped because of them.
+//! nobody looks at have half a beat, at least a second, for turn and answer, and no beat counts as skipped because of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,6 +21,8 @@ use crate::client::snapshot::BrokerId;
 use crate::client::{CallError, Client, Deadline, Error, Rank, Server};
 use crate::protocol::codes;
 
+/// Least time for turn and answer of a rate that nobody looks at.
+const RATE_LEAST: Duration = Duration::from_secs(1);
 /// Limit of all calls of a cycle.
 const CYCLE: Duration = Duration::from_secs(2);
 /// Calls to one server at once.
@@ -382,7 +384,10 @@ impl Task {
                 let (rank, until) = if is_seen(&job) {
                     (Rank::First, deadline)
                 } else {
-                    (Rank::Spare, deadline.at_most(wishes.interval / 2))
+                    (
+                        Rank::Spare,
+                        deadline.at_most((wishes.interval / 2).max(RATE_LEAST)),
+                    )
                 };
                 rank.of(ask(Arc::clone(&client), target.clone(), job, until))
             })

@@ -2,7 +2,7 @@
 //! with `.1` behind the name.
 //!
 //! A line holds the values of one moment. Each file has at most [`LONGEST`] bytes; a line that is torn or strange is
-//! skipped. A thread of its own writes: a disk that is full or slow loses points, is told of, and stops nothing.
+//! skipped. A thread of its own writes: a disk that is full is told of, one that is slow loses points; neither stops anything.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;

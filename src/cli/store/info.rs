@@ -34,18 +34,11 @@ fn fields(info: &Info) -> Vec<(&'static str, Cell)> {
     let messages: i64 = info.queues.iter().map(QueueInfo::messages).sum();
     let topics: std::collections::BTreeSet<&str> =
         info.queues.iter().map(|q| q.name.topic.as_str()).collect();
-    let recovery = &info.recovery;
+    let recovery = info.recovery.as_ref();
     let checkpoint =
         |pick: fn(&crate::inspect::Checkpoint) -> i64| Cell::time(info.checkpoint.as_ref().map(pick));
     let unless_rocks = |cell: Cell| if info.rocks_db { Cell::Unknown } else { cell };
-    // A clean start reads from where the queues end.
-    let unless_open = |cell: Cell| {
-        if info.rocks_db && recovery.clean {
-            Cell::Unknown
-        } else {
-            cell
-        }
-    };
+    let end = recovery.and_then(|r| r.end.map(|end| (end, r.cut)));
     vec![
         ("store", path(&info.root)),
         (
@@ -85,16 +78,13 @@ fn fields(info: &Info) -> Vec<(&'static str, Cell)> {
         ("checkpoint_log", checkpoint(|c| c.physic_msg_timestamp)),
         ("checkpoint_queues", checkpoint(|c| c.logics_msg_timestamp)),
         ("checkpoint_index", checkpoint(|c| c.index_msg_timestamp)),
-        ("recovery", unless_open(recovery_words(recovery).into())),
-        ("recovery_from", unless_open(int(recovery.from))),
         (
-            "recovery_end",
-            unless_open(recovery.end.map_or(Cell::Unknown, int)),
+            "recovery",
+            recovery.map_or(Cell::Unknown, |r| recovery_words(r).into()),
         ),
-        (
-            "recovery_cuts",
-            unless_open(recovery.end.map_or(Cell::Unknown, |_| int(recovery.cut))),
-        ),
+        ("recovery_from", recovery.map_or(Cell::Unknown, |r| int(r.from))),
+        ("recovery_end", end.map_or(Cell::Unknown, |(end, _)| int(end))),
+        ("recovery_cuts", end.map_or(Cell::Unknown, |(_, cut)| int(cut))),
     ]
 }
 

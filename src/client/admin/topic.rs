@@ -11,7 +11,7 @@ use crate::client::snapshot::{BrokerId, TopicKind};
 use crate::client::{Client, Deadline, ROUTE_AGE, ROUTES_KEPT};
 use crate::protocol::body::{TopicConfig, TopicConfigTable, TopicRouteData, TopicStatsTable};
 use crate::protocol::codes;
-use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, UNIT, UNIT_SUB};
+use crate::protocol::model::{DLQ_PREFIX, Perm, RETRY_PREFIX, SCHEDULE_TOPIC, UNIT, UNIT_SUB};
 use crate::protocol::requests::{
     DeleteTopicInBroker, DeleteTopicInNamesrv, GetAllTopicConfig, GetAllTopicListFromNameserver,
     GetRouteinfoByTopic, GetSystemTopicListFromNs, GetTopicConfig, GetTopicStatsInfo, GetTopicsByCluster,
@@ -24,7 +24,7 @@ pub const MAX_QUEUES: i32 = 16_384;
 /// Topics that every broker makes itself.
 const BUILT_IN: &[&str] = &[
     "TBW102",
-    "SCHEDULE_TOPIC_XXXX",
+    SCHEDULE_TOPIC,
     "SELF_TEST_TOPIC",
     "OFFSET_MOVED_EVENT",
     "BenchmarkTest",

@@ -15,11 +15,10 @@ use crate::client::error::{Error, Server};
 use crate::client::produce::now_ms as now;
 use crate::client::{Client, Deadline, Message, RuntimeInfo};
 use crate::protocol::codes;
+use crate::protocol::model::SCHEDULE_TOPIC;
 use crate::protocol::properties::names;
 use crate::protocol::requests::GetAllDelayOffset;
 
-/// Delayed messages wait here, a queue for each level.
-const SCHEDULE: &str = "SCHEDULE_TOPIC_XXXX";
 /// Timed messages are kept here.
 const TIMER: &str = "rmq_sys_wheel_timer";
 /// Half messages of open transactions.
@@ -228,7 +227,7 @@ async fn look_levels(
         .await?;
     let delivered = delivered.value.offset_table;
     let mut pending = Pending::default();
-    for (queue, (min, max)) in reader.ends(SCHEDULE).await? {
+    for (queue, (min, max)) in reader.ends(SCHEDULE_TOPIC).await? {
         let done = delivered.get(&(queue + 1)).copied().unwrap_or(0).max(min);
         let level = levels.entry(queue).or_default();
         level.waiting = level.waiting.split_off(&done);
@@ -242,7 +241,7 @@ async fn look_levels(
                 .copied();
             let waiting = &mut level.waiting;
             level.cursor = reader
-                .read(SCHEDULE, queue, from, max, |message| {
+                .read(SCHEDULE_TOPIC, queue, from, max, |message| {
                     if landing.has(message) {
                         let due = delay.map(|delay| message.stored_ms.saturating_add(delay));
                         waiting.insert(message.offset, due);
@@ -392,7 +391,7 @@ mod tests {
     fn message(properties: &[(&str, &str)]) -> Message {
         let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
         Message {
-            topic: SCHEDULE.into(),
+            topic: SCHEDULE_TOPIC.into(),
             properties: properties.iter().map(owned).collect(),
             ..Message::empty()
         }

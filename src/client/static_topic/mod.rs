@@ -338,9 +338,6 @@ impl Client {
         if queues != (wanted.config.read_queue_nums, wanted.config.write_queue_nums) {
             return Some(format!("it has {} read and {} write queues", queues.0, queues.1));
         }
-        if let Some(what) = other_config(&wanted.config, &now) {
-            return Some(what);
-        }
         let expected = wanted.mapping_detail.as_ref()?;
         if (detail.epoch, detail.total_queues) != (expected.epoch, expected.total_queues) {
             return Some(format!(
@@ -360,7 +357,9 @@ impl Client {
             !expected.hosted_queues.contains_key(*queue)
                 && items.last().is_some_and(|leader| leader.bname == broker.id.name)
         });
-        leads.map(|(queue, _)| format!("it still leads queue {queue}"))
+        leads
+            .map(|(queue, _)| format!("it still leads queue {queue}"))
+            .or_else(|| other_config(&wanted.config, &now))
     }
 
     /// The first name server that does not have the leaders of a change yet, with what it has; `None` when all that answer do,

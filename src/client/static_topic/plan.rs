@@ -348,14 +348,24 @@ impl Change {
         Ok(())
     }
 
-    /// What Java's brokers make of the write besides the mapping: they are not sent the order flag and attributes, and a broker
+    /// What Java's brokers make of the write besides the mapping: the permission is the one sent, they are not sent the order flag and attributes, and a broker
     /// that has nothing of the topic gets the rest as a new topic has it. One sentence each.
     pub fn lost(&self) -> Vec<String> {
         let mut lost = Vec::new();
         for (broker, at) in &self.before {
-            if at.config.order && self.after.contains_key(broker) {
+            let Some(sent) = self.after.get(broker) else {
+                continue;
+            };
+            if at.config.order {
                 lost.push(format!(
                     "{broker}: the topic is ordered now, and a static topic's write takes that away"
+                ));
+            }
+            // A file of some time ago has the permission of then.
+            if at.config.perm != sent.config.perm {
+                lost.push(format!(
+                    "{broker}: perm {} becomes {}",
+                    at.config.perm, sent.config.perm
                 ));
             }
         }

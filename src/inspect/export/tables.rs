@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::copy::Numbers;
 use crate::inspect::tables::tables;
 use crate::inspect::{Error, Store, io_error};
+use crate::protocol::model::SCHEDULE_TOPIC;
 use crate::store::reader::QueueName;
 use crate::store::rebuild;
 
@@ -41,7 +42,7 @@ pub(super) fn copy(
                 }
             }
             // Where the delivery of delayed messages stands means something only beside those messages.
-            "delayOffset.json" if has_topic("SCHEDULE_TOPIC_XXXX") => {}
+            "delayOffset.json" if has_topic(SCHEDULE_TOPIC) => {}
             _ => continue,
         }
         let text = serde_json::to_vec_pretty(&content).map_err(std::io::Error::from);

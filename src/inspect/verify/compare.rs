@@ -6,7 +6,7 @@ use crate::inspect::Error;
 use crate::inspect::consume_queue::{Queue, QueueKind};
 use crate::inspect::info::Info;
 use crate::protocol::message::MessageView;
-use crate::protocol::model::tags_code;
+use crate::protocol::model::{SCHEDULE_TOPIC, tags_code};
 use crate::protocol::properties::names;
 use crate::store::format::consume_queue_ext;
 use crate::store::reader::QueueName;
@@ -14,8 +14,6 @@ use crate::store::reader::QueueName;
 use super::piece::Context;
 use super::sides::Windows;
 
-/// The topic whose entries carry the time of delivery.
-const DELAY_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// Queues held open at once for those that need a closer look.
 const OPEN_QUEUES: usize = 64;
 
@@ -157,7 +155,7 @@ impl<'a> Lookup<'a> {
             )));
         }
         let code = entry.tags_code;
-        let code_fits = if topic == DELAY_TOPIC {
+        let code_fits = if topic == SCHEDULE_TOPIC {
             code >= view.store_timestamp()
         } else {
             consume_queue_ext::address(code).is_none() && code == picked.tags.map_or(0, tags_code)

@@ -49,8 +49,8 @@ pub(super) fn check(pass: &mut Pass<'_>) -> Result<(), Stop> {
             meaning: "it is passed over; a Java broker may refuse to start over it".into(),
         })?;
     }
-    if let Some(pid) = info.abort.as_ref().filter(|_| info.holder.is_none()) {
-        let recovery = &info.recovery;
+    let stopped = info.abort.as_ref().filter(|_| info.holder.is_none());
+    if let (Some(pid), Some(recovery)) = (stopped, &info.recovery) {
         pass.find(Finding {
             severity: Severity::Warning,
             code: "abort",

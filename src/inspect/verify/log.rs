@@ -263,25 +263,25 @@ fn begins(pass: &mut Pass<'_>, log: &Log) -> Result<(), Stop> {
 }
 
 pub(super) fn gap_finding(info: &Info, gap: &Gap) -> Finding {
-    let recovery = &info.recovery;
     let whose = gap
         .record
         .as_ref()
         .and_then(|record| Some(format!(", {}", whose(&record.view().ok()?))))
         .unwrap_or_default();
-    let meaning = if gap.is_last {
-        "nothing valid follows; the next start cuts the log here".to_owned()
-    } else if gap.at >= recovery.from {
-        format!(
+    let meaning = match &info.recovery {
+        _ if gap.is_last => "nothing valid follows; the next start cuts the log here".to_owned(),
+        None => "whether the next start reaches it is told by queues in RocksDB, which are not read; consumers cannot \
+                 read past it"
+            .to_owned(),
+        Some(recovery) if gap.at >= recovery.from => format!(
             "the next start cuts the log here with the {} bytes behind it; rmq keeps the whole records of those in \
              lost/, a Java broker does not",
             info.log_end.saturating_sub(gap.at)
-        )
-    } else {
-        format!(
+        ),
+        Some(recovery) => format!(
             "recovery begins behind it, at {}, and does not notice; consumers cannot read past it",
             recovery.from
-        )
+        ),
     };
     Finding {
         severity: Severity::Error,

@@ -199,6 +199,16 @@ impl<'a> MessageView<'a> {
         SysFlag(self.u32_at(SYS_FLAG) as i32)
     }
 
+    /// How many messages the record stands for: one, or those of an inner batch.
+    pub fn messages(&self) -> u32 {
+        if !self.sys_flag().has(SysFlag::INNER_BATCH) {
+            return 1;
+        }
+        let count = self.properties().get(names::INNER_NUM);
+        let count = count.and_then(|n| n.parse::<u32>().ok());
+        count.filter(|n| *n > 0).unwrap_or(1)
+    }
+
     /// Client clock, ms.
     pub fn born_timestamp(&self) -> i64 {
         self.i64_at(BORN_TIMESTAMP)

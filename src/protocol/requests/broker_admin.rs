@@ -28,7 +28,7 @@ pub struct GetBrokerConfigReply {
     /// Keys, separated by `;`, whose value as told waits for the next start: another one is in force. Ours.
     #[serde(rename = "rmqWaiting")]
     pub rmq_waiting: Option<String>,
-    /// Keys, separated by `;`, that are kept and have no effect: those that a Java broker knows and this one does not. Ours.
+    /// Keys, separated by `;`, that are kept and have no effect: those that this broker does not know, of Java's or misspelt. Ours.
     #[serde(rename = "rmqWithoutEffect")]
     pub rmq_without_effect: Option<String>,
     /// What keys may be set to, `key=FROM..TO` or `key=WORD|WORD`, separated by `;`. Ours as well.

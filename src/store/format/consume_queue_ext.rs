@@ -9,6 +9,7 @@
 //! ends a file.
 
 use super::{i16_at, i64_at};
+use crate::protocol::model::MAX_EXT_ADDRESS;
 
 const SIZE: usize = 0;
 const TAGS_CODE: usize = SIZE + 2;
@@ -16,8 +17,6 @@ const STORE_TIME: usize = TAGS_CODE + 8;
 const BITMAP_LEN: usize = STORE_TIME + 8;
 /// Bytes of a unit without a bitmap.
 pub const MIN_LEN: usize = BITMAP_LEN + 2;
-/// The greatest tags code that is an address.
-const MAX_ADDRESS: i64 = i32::MIN as i64 - 1;
 
 /// One unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +48,7 @@ impl Unit {
 
 /// The offset of the unit that a tags code refers to; `None` for a hash.
 pub fn address(tags_code: i64) -> Option<u64> {
-    (tags_code <= MAX_ADDRESS).then(|| tags_code.wrapping_sub(i64::MIN).cast_unsigned())
+    (tags_code <= MAX_EXT_ADDRESS).then(|| tags_code.wrapping_sub(i64::MIN).cast_unsigned())
 }
 
 #[cfg(test)]

@@ -106,7 +106,11 @@ pub fn lines(app: &App, pane: Pane, inside: Rect, buffer: &mut Buffer, focused: 
 pub fn title(app: &App) -> Vec<Piece> {
     let Some(search) = super::search(app) else {
         return vec![(
-            "Messages of which topic? enter chooses, / filters".to_owned(),
+            format!(
+                "Messages of which topic? {} chooses, {} filters",
+                app.key(Command::Open),
+                app.key(Command::Filter)
+            ),
             Role::Plain,
         )];
     };

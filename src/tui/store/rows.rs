@@ -607,6 +607,8 @@ pub fn report(app: &App) -> Option<(String, String)> {
         (seen.ended == Some(super::answer::Ended::Complete)).into(),
     );
     summary.insert("resumed_at".to_owned(), seen.resumed.map(|from| from.at).into());
+    let of_ms = seen.resumed.and_then(|from| from.of_ms);
+    summary.insert("resumed_of_ms".to_owned(), of_ms.into());
     summary.insert("elapsed_ms".to_owned(), seen.elapsed_ms.into());
     summary.insert("findings_left_out".to_owned(), seen.more.into());
     let text = json!({

@@ -110,7 +110,10 @@ pub fn preview_title(app: &App) -> String {
 /// Why there is no preview.
 pub fn preview_empty(app: &App) -> String {
     match (&app.reset, sheet(app)) {
-        (None, _) => "enter on a group and topic above, then say where to".to_owned(),
+        (None, _) => format!(
+            "{} on a group and topic above, then say where to",
+            app.key(Command::Open)
+        ),
         (Some(_), None) => "? being worked out".to_owned(),
         (Some(_), Some(Err(why))) => format!("✗ {}", why.lines().next().unwrap_or_default()),
         (Some(_), Some(Ok(_))) => "no queue would move".to_owned(),

@@ -225,15 +225,17 @@ impl Client {
 
     /// Waits until consumers can see so many messages of a queue.
     pub async fn await_max(&self, topic: &str, queue_id: i32, offset: i64) {
-        eventually(async || {
-            let header = GetMaxOffset {
-                topic: topic.into(),
-                queue_id,
-                ..GetMaxOffset::default()
-            };
-            self.ok(header, ()).await.0.offset >= offset
-        })
-        .await;
+        eventually(async || self.max(topic, queue_id).await >= offset).await;
+    }
+
+    /// The offset behind the last message of a queue that consumers can see.
+    pub async fn max(&self, topic: &str, queue_id: i32) -> i64 {
+        let header = GetMaxOffset {
+            topic: topic.into(),
+            queue_id,
+            ..GetMaxOffset::default()
+        };
+        self.ok(header, ()).await.0.offset
     }
 
     pub async fn heartbeat(&self, client_id: &str, group: &str, topic: &str, tags: &str) {

@@ -15,6 +15,8 @@ pub(super) struct Program {
     child: Box<dyn Child + Send + Sync>,
     keys: Box<dyn std::io::Write + Send>,
     screen: Arc<Mutex<vt100::Parser>>,
+    /// Ends with the last byte that the program wrote.
+    reader: std::thread::JoinHandle<()>,
     /// Modes of the terminal before the program started.
     before: String,
     home: tempfile::TempDir,
@@ -75,7 +77,7 @@ impl Program {
         let screen = Arc::new(Mutex::new(vt100::Parser::new(some(30), some(100), 0)));
         let mut output = pty.master.try_clone_reader().expect("a reader");
         let shown = Arc::clone(&screen);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 8192];
             while let Ok(n @ 1..) = output.read(&mut bytes) {
                 shown.lock().unwrap().process(&bytes[..n]);
@@ -86,6 +88,7 @@ impl Program {
             master: pty.master,
             child,
             screen,
+            reader,
             before,
             home,
         }
@@ -164,7 +167,7 @@ impl Program {
         };
         assert_eq!(modes(&*self.master), self.before, "terminal modes");
         let deadline = Instant::now() + Duration::from_secs(5);
-        while self.screen.lock().unwrap().screen().alternate_screen() && Instant::now() < deadline {
+        while !self.reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         let screen = self.screen.lock().unwrap();

@@ -7,7 +7,8 @@ use std::time::Instant;
 use super::Asker;
 use crate::client::time::now_ms;
 use crate::inspect::{
-    Error, Finding, Log, LogEnd, Options, Progress, Severity, Store, restart, resumable, tables, verify,
+    Error, Finding, Log, LogEnd, Options, Progress, Resumable, Severity, Store, restart, resumable, tables,
+    verify,
 };
 use crate::tui::store::answer::{Answer, Checks, Ended, TableRow, Verifying};
 use crate::tui::store::question::What;
@@ -118,8 +119,7 @@ impl Seen<'_, '_> {
 }
 
 /// Compares all parts of a store with each other. `limit` is in megabytes a second, `state` the file that a full one
-/// notes in how far it is, and
-/// whether it goes on with it.
+/// notes in how far it is, and whether it goes on with it.
 pub fn verify_all(
     store: &Store,
     full: bool,
@@ -168,6 +168,11 @@ pub fn verify_all(
         Ended::Stopped
     } else {
         Ended::Complete
+    });
+    // The state file may have changed since it was looked at.
+    seen.state.resumed = report.resumed_at.map(|at| Resumable {
+        at,
+        of_ms: report.resumed_of_ms,
     });
     seen.state.report = Some(report);
     Ok(seen.state)

@@ -4,11 +4,10 @@ use bytes::Bytes;
 
 use super::log;
 use crate::client::Client;
-use crate::client::entries::{
-    DELAY_TOPIC, EntryLook, Place, QueueSlice, TopicPositions, TopicRanges, is_address,
-};
+use crate::client::entries::{EntryLook, Place, QueueSlice, TopicPositions, TopicRanges, is_address};
 use crate::inspect::Record;
 use crate::protocol::message::MessageView;
+use crate::protocol::model::SCHEDULE_TOPIC;
 use crate::protocol::properties::names;
 use crate::tui::store::answer::{
     Answer, Compared, GroupPositions, Kind, LogRow, Page, QueueLine, QueuePage, QueueRow, RecordView,
@@ -158,7 +157,7 @@ fn row(entry: &EntryLook, topic: &str) -> QueueRow {
         index: index(entry.offset),
         offset: entry.offset,
         record: Some((entry.at, entry.size)),
-        code: if topic == DELAY_TOPIC {
+        code: if topic == SCHEDULE_TOPIC {
             format!("@{}", entry.tags_code)
         } else if is_address(entry.tags_code) {
             "an extension unit".to_owned()

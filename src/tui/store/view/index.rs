@@ -315,12 +315,13 @@ pub fn heat(app: &App, area: Rect, buffer: &mut Buffer) {
         Some(cell) => vec![
             label("cell "),
             plain(format!(
-                "{} of {} slots used  {} items  longest {} (slot {})  enter",
+                "{} of {} slots used  {} items  longest {} (slot {})  {}",
                 digits(cell.used),
                 digits(cell.slots),
                 digits(cell.items),
                 cell.longest,
-                digits(cell.longest_slot)
+                digits(cell.longest_slot),
+                app.key(Command::Open)
             )),
         ],
         None => vec![label("load "), plain("░ <0.9  ▒ mean  ▓ >1.1  █ >1.5 or hot")],
@@ -336,17 +337,24 @@ fn about(app: &App) -> (Vec<Vec<Piece>>, Vec<Piece>) {
     match &state.lookup {
         Lookup::Nothing => (
             vec![
-                vec![plain("/ a key   g a slot   H the longest chains")],
-                vec![plain("i on a record looks its key up")],
+                vec![plain(format!(
+                    "{} a key   {} a slot   {} the longest chains",
+                    app.key(Command::Store(Order::Name)),
+                    app.key(Command::Store(Order::Goto)),
+                    app.key(Command::Store(Order::Hottest))
+                ))],
+                vec![plain(format!(
+                    "{} on a record looks its key up",
+                    app.key(Command::Store(Order::Index))
+                ))],
             ],
             Vec::new(),
         ),
         Lookup::Hottest => {
-            let none = survey(app).is_none();
-            let text = if none {
-                "the chains are not counted yet"
+            let text = if survey(app).is_none() {
+                "the chains are not counted yet".to_owned()
             } else {
-                "enter walks the chain of a slot"
+                format!("{} walks the chain of a slot", app.key(Command::Open))
             };
             (vec![vec![plain(text)]], Vec::new())
         }

@@ -31,12 +31,14 @@ const VERBS: [&str; 15] = [
     "begins", "stops", "reads", "or",
 ];
 
-/// Lines that name a letter which was a key (but for `a`, which is a word): with a verb behind it, or in brackets, or before a colon.
+/// Lines that name a key of before, a letter (but for `a`, which is a word) or a named one: with a verb behind it, or in brackets, or
+/// before a colon.
 fn old_keys(shown: &str) -> Vec<String> {
     let old: BTreeSet<&str> = TABLE
         .iter()
         .flat_map(|line| line.keys.iter().copied())
         .filter(|key| key.len() == 1 && key.chars().all(|c| c.is_ascii_alphabetic()) && *key != "a")
+        .chain(["enter", "space", "ctrl-a"])
         .collect();
     let names_one = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
