@@ -246,22 +246,20 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     let proven = read_back(session, &prepared, args.files.prune).await;
     let mut outcomes = Vec::new();
     for ((change, done), count) in prepared.changes.iter().zip(done).zip(counts) {
-        let outcome = match done {
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-            Ok(()) => match &proven {
-                Err(why) => Outcome::Unproven(format!("written, but not read back: {why}")),
-                Ok(left) => match left.iter().find(|l| same(l, change)) {
-                    Some(left) => Outcome::Unproven(
-                        left.fields()
-                            .iter()
-                            .map(|(field, now, _)| format!("{field} reads back {now}"))
-                            .collect::<Vec<_>>()
-                            .join(", "),
-                    ),
-                    None => Outcome::Done,
-                },
-            },
+        let read_back = async {
+            let left = match &proven {
+                Err(why) => return Ok(Some(format!("done, but not read back: {why}"))),
+                Ok(left) => left.iter().find(|l| same(l, change)),
+            };
+            Ok(left.map(|left| {
+                let wrong = left.fields();
+                let wrong = wrong
+                    .iter()
+                    .map(|(field, now, _)| format!("{field} reads back {now}"));
+                wrong.collect::<Vec<_>>().join(", ")
+            }))
         };
+        let outcome = change::proof(done, read_back).await;
         outcomes.extend(vec![outcome; count]);
     }
     change::report(session, &plan, outcomes, undo)

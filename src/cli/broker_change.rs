@@ -11,6 +11,7 @@ use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::scope::ScopeArgs;
 use super::session::Session;
+use crate::client;
 use crate::client::admin::config::{ConfigOf, ServerConfig};
 use crate::client::admin::topic::{PermChange, kind};
 use crate::client::snapshot::TopicKind;
@@ -121,37 +122,33 @@ async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> 
     let (client, server) = (&session.client, broker.server());
     let change = [(PERMISSION.to_owned(), after.0.to_string())];
     let of = ConfigOf::Broker;
-    let read = match client
+    let written = client
         .set_server_config(of, &server, &change, client.deadline())
-        .await
-    {
-        Ok(()) => client.server_config(of, &server, client.deadline()).await,
-        Err(e) => Err(e),
-    };
-    match read {
-        Err(e) => Outcome::Failed(Failure::from(&e)),
-        Ok(config) if config.entries.get(PERMISSION) != Some(&change[0].1) => {
-            Outcome::Unproven("the broker's configuration does not show it".into())
+        .await;
+    change::proof(written, async {
+        let config = client.server_config(of, &server, client.deadline()).await?;
+        if config.entries.get(PERMISSION) != Some(&change[0].1) {
+            return Ok(Some("the broker's configuration does not show it".into()));
         }
-        Ok(_) => match perms_follow(session, broker, after).await {
-            None => Outcome::Done,
-            Some(why) => Outcome::Unproven(why),
-        },
-    }
+        perms_follow(session, broker, after).await
+    })
+    .await
 }
 
 /// Waits until every name server shows each topic of the broker with its own permission cut down to the
 /// broker's; what is still wrong at the end.
-async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Option<String> {
+async fn perms_follow(
+    session: &Session,
+    broker: &BrokerAt,
+    perm: Perm,
+) -> Result<Option<String>, client::Error> {
     let client = &session.client;
     if broker.id.name.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let own = match client.broker_topics(&broker.server(), client.deadline()).await {
-        Ok(table) => table.topic_config_table,
-        Err(e) => return Some(format!("written; its topics were not read: {}", e.reason())),
-    };
+    let own = client.broker_topics(&broker.server(), client.deadline()).await?;
     let wanted: BTreeMap<String, Perm> = own
+        .topic_config_table
         .into_iter()
         .map(|(topic, config)| (topic, config.perm.and(perm).and(Perm::READ_WRITE)))
         .collect();
@@ -162,7 +159,7 @@ async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Optio
             perms_follow_at(client, &addr, &broker.id.name, wanted, end).await
         })
         .await;
-    wrong.into_iter().flatten().next()
+    Ok(wrong.into_iter().flatten().next())
 }
 
 /// The same at one name server. A broker tells all its topics in one registration, so a single topic is asked for until
@@ -323,19 +320,13 @@ pub async fn set_write(session: &Session, selector: BrokerSelector, writable: bo
         let written = client
             .set_write_perm(&view.addr, name, writable, client.deadline())
             .await;
-        let now = match written {
-            Ok(_) => shown(client, &view.addr, name, view.topics).await,
-            Err(e) => Err(e),
+        let read_back = async {
+            let now = shown(client, &view.addr, name, view.topics).await?;
+            let (found, all) = (now.writable, now.topics.len());
+            let differs = found != if writable { all } else { 0 };
+            Ok(differs.then(|| format!("{found} of {all} are writable afterwards")))
         };
-        vec![match now {
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-            Ok(now) if now.writable == if writable { now.topics.len() } else { 0 } => Outcome::Done,
-            Ok(now) => Outcome::Unproven(format!(
-                "{} of {} are writable afterwards",
-                now.writable,
-                now.topics.len()
-            )),
-        }]
+        vec![change::proof(written, read_back).await]
     })
     .await
 }
@@ -437,17 +428,14 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
     let unread = ("readahead", unread);
     change::each(session, plan, unread, work, undo, |broker| async move {
         let server = broker.server();
-        if let Err(e) = client.set_read_ahead(&server, ahead, client.deadline()).await {
-            return vec![Outcome::Failed(Failure::from(&e))];
-        }
-        let now = client
-            .server_config(ConfigOf::Broker, &server, client.deadline())
-            .await;
-        vec![match now.map(|config| config.entries.get(READ_AHEAD).cloned()) {
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-            Ok(Some(now)) if now == ahead.to_string() => Outcome::Done,
-            Ok(_) => Outcome::Unproven(format!("{READ_AHEAD} does not show it")),
-        }]
+        let written = client.set_read_ahead(&server, ahead, client.deadline()).await;
+        let read_back = async {
+            let deadline = client.deadline();
+            let config = client.server_config(ConfigOf::Broker, &server, deadline).await?;
+            let differs = config.entries.get(READ_AHEAD) != Some(&ahead.to_string());
+            Ok(differs.then(|| format!("{READ_AHEAD} does not show it")))
+        };
+        vec![change::proof(written, read_back).await]
     })
     .await
 }
@@ -503,18 +491,14 @@ pub async fn reset_flush_offset(session: &Session, selector: BrokerSelector, to:
         broker.addr
     ));
     change::execute(session, plan, undo, async |_| {
-        if let Err(e) = client.reset_flush_offset(&server, to, client.deadline()).await {
-            return vec![Outcome::Failed(Failure::from(&e))];
-        }
-        vec![match client.ha_status(&server, client.deadline()).await {
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-            Ok(now) if now.ha_client_runtime_info.master_flush_offset == to => Outcome::Done,
+        let written = client.reset_flush_offset(&server, to, client.deadline()).await;
+        let read_back = async {
+            let now = client.ha_status(&server, client.deadline()).await?;
+            let now = now.ha_client_runtime_info.master_flush_offset;
             // A slave that hears from its master takes the master's word again at once.
-            Ok(now) => Outcome::Unproven(format!(
-                "reads back {}: the slave hears from its master",
-                now.ha_client_runtime_info.master_flush_offset
-            )),
-        }]
+            Ok((now != to).then(|| format!("reads back {now}: the slave hears from its master")))
+        };
+        vec![change::proof(written, read_back).await]
     })
     .await
 }

@@ -9,6 +9,7 @@ use super::exit::{self, Failure};
 use super::output::{Cell, Format, Listing, col, printable};
 use super::session::Session;
 use super::time;
+use crate::client;
 use crate::client::admin::config::{is_secret, shown};
 use crate::client::words::counted;
 use crate::tui::deed::UNCHANGED;
@@ -73,6 +74,15 @@ impl Outcome {
     /// True when it is written and read back.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done | Self::DoneBut(_))
+    }
+
+    /// True when it may be written: what was not read back, and what nobody answered.
+    pub fn may_be_written(&self) -> bool {
+        match self {
+            Self::Done | Self::DoneBut(_) | Self::Unproven(_) => true,
+            Self::Failed(failure) => failure.unsettled,
+            Self::Planned => false,
+        }
     }
 
     /// For the result's column.
@@ -262,6 +272,25 @@ pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) 
     Ok(())
 }
 
+/// What became of a write. `read_back` tells what is not as wanted; it is asked as well where nobody answered the write,
+/// which may have been done.
+pub async fn proof<T>(
+    written: Result<T, impl Into<Failure>>,
+    read_back: impl Future<Output = Result<Option<String>, client::Error>>,
+) -> Outcome {
+    let lost = match written.map_err(Into::into) {
+        Ok(_) => None,
+        Err(failure) if failure.unsettled => Some(failure),
+        Err(failure) => return Outcome::Failed(failure),
+    };
+    match (read_back.await, lost) {
+        (Ok(None), _) => Outcome::Done,
+        (_, Some(failure)) => Outcome::Failed(failure),
+        (Ok(Some(why)), None) => Outcome::Unproven(why),
+        (Err(e), None) => Outcome::Unproven(format!("done, but not read back: {}", e.reason())),
+    }
+}
+
 /// Asks, does the writes, all at once, and reports. A write says how many steps of the plan are its own; the steps of
 /// `unread` stand behind those of the writes.
 pub async fn carry_out<T, F: Future<Output = Outcome>>(
@@ -448,9 +477,8 @@ pub fn report(
     }
     let failed = listing.errors.len();
     // What was written is undone even when the rest failed, and what may have been written as well.
-    let written = |outcome: &Outcome| outcome.is_done() || matches!(outcome, Outcome::Unproven(_));
     let (undo, never) = match undo.into() {
-        _ if !outcomes.iter().any(written) => (None, None),
+        _ if !outcomes.iter().any(Outcome::may_be_written) => (None, None),
         Undo::Line(undo) => (Some(session.for_same_servers(&undo)), None),
         Undo::Never(why) => (None, Some(why)),
         Undo::Unsaid => (None, None),
@@ -594,6 +622,48 @@ fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::CallError;
+
+    /// A lost answer is settled by reading back, and by nothing else.
+    #[tokio::test]
+    async fn reading_back_tells_what_became_of_a_write() {
+        let call = |source: CallError| client::Error::Call {
+            request: "UPDATE_AND_CREATE_TOPIC",
+            server: client::Server::at("127.0.0.1:1"),
+            source,
+            changes: true,
+        };
+        let addr = || "127.0.0.1:1".to_owned();
+        let lost = || call(CallError::Closed { addr: addr() });
+        let refused = || call(CallError::Busy { addr: addr() });
+        let written = |e: client::Error| Err::<(), _>(Failure::from(&e));
+        let good = || std::future::ready(Ok(None));
+        let other = || std::future::ready(Ok(Some("reads back 3".to_owned())));
+        let unread = || std::future::ready(Err(lost()));
+
+        assert!(matches!(proof(Ok::<_, Failure>(()), good()).await, Outcome::Done));
+        assert!(matches!(
+            proof(Ok::<_, Failure>(()), other()).await,
+            Outcome::Unproven(_)
+        ));
+        assert!(matches!(
+            proof(Ok::<_, Failure>(()), unread()).await,
+            Outcome::Unproven(_)
+        ));
+        assert!(matches!(proof(written(lost()), good()).await, Outcome::Done));
+        for outcome in [
+            proof(written(lost()), other()).await,
+            proof(written(lost()), unread()).await,
+        ] {
+            assert!(
+                outcome.may_be_written() && outcome.text().contains("not known"),
+                "{outcome:?}"
+            );
+        }
+        // What was refused is not asked for.
+        let outcome = proof(written(refused()), good()).await;
+        assert!(matches!(outcome, Outcome::Failed(_)) && !outcome.may_be_written());
+    }
 
     #[test]
     fn no_secret_gets_into_the_journals_command() {

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::broker::{cluster_of, named};
-use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::change::{self, Class, Plan, Step, Unread};
 use super::exit::Failure;
 use super::output::{Cell, Listing, col, wide};
 use super::scope::ScopeArgs;
@@ -217,18 +217,12 @@ async fn set(
             let written = client
                 .set_cold_flow(&server, group, threshold, client.deadline())
                 .await;
-            let now = match written {
-                Ok(()) => client.cold_flow(&server, client.deadline()).await,
-                Err(e) => Err(e),
+            let read_back = async {
+                let now = client.cold_flow(&server, client.deadline()).await?;
+                let now = now.config_table.get(group).copied();
+                Ok((now != threshold).then(|| format!("reads back {}", text(now))))
             };
-            vec![match now {
-                Err(e) => Outcome::Failed(Failure::from(&e)),
-                Ok(now) if now.config_table.get(group).copied() == threshold => Outcome::Done,
-                Ok(now) => Outcome::Unproven(format!(
-                    "reads back {}",
-                    text(now.config_table.get(group).copied())
-                )),
-            }]
+            vec![change::proof(written, read_back).await]
         },
     )
     .await

@@ -451,26 +451,31 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
     let cluster = plan.cluster.clone();
     change::execute(session, plan, undo, async |_| {
         let who = (cluster.as_str(), name.as_str(), id);
-        if let Err(e) = client.elect_master(&leader, who, client.deadline()).await {
-            return vec![Outcome::Failed(failed(&e))];
-        }
+        let elected = client.elect_master(&leader, who, client.deadline()).await;
         let end = tokio::time::Instant::now() + session.timeout;
-        loop {
-            let now = match replicas(session, &leader, &name).await {
-                Ok(now) => now.master_broker_id,
-                Err(failure) => return vec![Outcome::Failed(failure)],
-            };
-            if now == Some(id) {
-                return vec![Outcome::Done];
+        let read_back = async {
+            loop {
+                let now = match replicas(session, &leader, &name).await {
+                    Ok(now) => now.master_broker_id,
+                    Err(failure) => return Ok(Some(unread(&failure))),
+                };
+                if now == Some(id) {
+                    return Ok(None);
+                }
+                if tokio::time::Instant::now() >= end {
+                    let now = now.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
+                    return Ok(Some(format!("the master is {now}")));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            if tokio::time::Instant::now() >= end {
-                let now = now.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
-                return vec![Outcome::Unproven(format!("the master is {now}"))];
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        vec![change::proof(elected.map_err(|e| failed(&e)), read_back).await]
     })
     .await
+}
+
+fn unread(failure: &Failure) -> String {
+    format!("done, but not read back: {}", failure.line())
 }
 
 async fn clean(
@@ -555,7 +560,7 @@ async fn clean(
                 .collect(),
             // The whole set is gone.
             Err(failure) if failure.exit == exit::NOT_FOUND => Vec::new(),
-            Err(failure) => return vec![Outcome::Failed(failure); ids.len()],
+            Err(failure) => return vec![Outcome::Unproven(unread(&failure)); ids.len()],
         };
         ids.iter()
             .map(|id| match left.contains(id) {

@@ -828,6 +828,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "completion",
         &["rmq completion bash > /etc/bash_completion.d/rmq"],
     ),
+    ("schema", &["rmq schema", "rmq schema GroupLag"]),
     ("man", &["rmq man --out /usr/local/share/man/man1"]),
 ];
 

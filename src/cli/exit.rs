@@ -60,6 +60,8 @@ pub struct Failure {
     pub why: Option<String>,
     /// One next command.
     pub hint: Option<String>,
+    /// A change was sent, and nobody told whether it was done.
+    pub unsettled: bool,
 }
 
 impl Failure {
@@ -74,6 +76,7 @@ impl Failure {
             remark: None,
             why: None,
             hint: None,
+            unsettled: false,
         }
     }
 
@@ -123,6 +126,13 @@ impl Failure {
     #[must_use]
     pub fn unchanged(mut self) -> Self {
         self.what.push_str("; nothing was changed");
+        self
+    }
+
+    /// Says that the change may have been made all the same.
+    fn unsettled(mut self) -> Self {
+        self.unsettled = true;
+        self.what.push_str("; whether it was done is not known");
         self
     }
 
@@ -195,6 +205,7 @@ impl Failure {
         out.insert("request".into(), json!(self.request));
         out.insert("why".into(), json!(self.why));
         out.insert("hint".into(), json!(self.hint));
+        out.insert("unsettled".into(), json!(self.unsettled));
         Value::Object(out)
     }
 }
@@ -264,7 +275,14 @@ impl From<&client::Error> for Failure {
                 request,
                 server,
                 source,
-            } => call(request, &server.to_string(), source),
+                ..
+            } => {
+                let failure = call(request, &server.to_string(), source);
+                match e.is_in_doubt() {
+                    true => failure.unsettled(),
+                    false => failure,
+                }
+            }
             Error::Guarded { request, code } => Self {
                 request: Some((*request).to_owned()),
                 ..Self::new(

@@ -13,6 +13,7 @@ use super::group_forbid::{self, ForbidArgs};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::{quoted, time};
+use crate::client;
 use crate::client::admin::group::is_system;
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config::{GroupPatch, differences, fields, policy_text};
@@ -328,26 +329,18 @@ async fn write(session: &Session, write: Write) -> Outcome {
     let done = client
         .write_group(&server, write.before.as_ref(), &write.after, client.deadline())
         .await;
-    if let Err(e) = done {
-        return Outcome::Failed(Failure::from(&e));
-    }
-    match client.broker_groups(&server, client.deadline()).await {
-        Ok(table) => match table.subscription_group_table.get(&write.after.group_name) {
-            Some(now) => {
-                let wrong: Vec<String> = differences(&write.after, now)
-                    .into_iter()
-                    .map(|(field, _, now)| format!("{field} reads back {now}"))
-                    .collect();
-                if wrong.is_empty() {
-                    Outcome::Done
-                } else {
-                    Outcome::Unproven(wrong.join(", "))
-                }
-            }
-            None => Outcome::Unproven("the broker does not have the group".into()),
-        },
-        Err(e) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-    }
+    change::proof(done, async {
+        let table = client.broker_groups(&server, client.deadline()).await?;
+        let Some(now) = table.subscription_group_table.get(&write.after.group_name) else {
+            return Ok(Some("the broker does not have the group".into()));
+        };
+        let wrong: Vec<String> = differences(&write.after, now)
+            .into_iter()
+            .map(|(field, _, now)| format!("{field} reads back {now}"))
+            .collect();
+        Ok((!wrong.is_empty()).then(|| wrong.join(", ")))
+    })
+    .await
 }
 
 async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
@@ -762,24 +755,29 @@ async fn remove(
                 .await
         }
     };
-    if let Err(e) = done {
-        return Outcome::Failed(Failure::from(&e));
-    }
+    change::proof(done, remaining(session, removal, name, keep_offsets)).await
+}
+
+/// What is left of it.
+async fn remaining(
+    session: &Session,
+    removal: Removal,
+    name: &str,
+    keep_offsets: bool,
+) -> Result<Option<String>, client::Error> {
+    let client = &session.client;
     match removal {
-        Removal::Group(broker) => match remains(session, broker, name).await {
-            Ok(there) if there.config.is_some() => Outcome::Unproven("the broker still has the group".into()),
+        Removal::Group(broker) => Ok(match remains(session, broker, name).await {
+            Ok(there) if there.config.is_some() => Some("the broker still has the group".into()),
             Ok(there) if there.offsets > 0 && !keep_offsets => {
-                Outcome::Unproven("the broker still has its positions".into())
+                Some("the broker still has its positions".into())
             }
-            Ok(_) => Outcome::Done,
-            Err((_, failure)) => Outcome::Unproven(format!("deleted, but not read back: {}", failure.line())),
-        },
+            Ok(_) => None,
+            Err((_, failure)) => Some(format!("done, but not read back: {}", failure.line())),
+        }),
         Removal::Topic(broker, topic) => {
-            match client.topic_config(&broker, &topic, client.deadline()).await {
-                Ok(None) => Outcome::Done,
-                Ok(Some(_)) => Outcome::Unproven("the broker still has the topic".into()),
-                Err(e) => Outcome::Unproven(format!("deleted, but not read back: {}", e.reason())),
-            }
+            let now = client.topic_config(&broker, &topic, client.deadline()).await?;
+            Ok(now.map(|_| "the broker still has the topic".into()))
         }
         Removal::Route(addr, topic) => {
             let end = Instant::now() + session.timeout;
@@ -789,10 +787,10 @@ async fn remove(
                     .iter()
                     .all(|(at, route)| *at != addr || route.as_ref().is_ok_and(Option::is_none));
                 if gone {
-                    return Outcome::Done;
+                    return Ok(None);
                 }
                 if Instant::now() > end {
-                    return Outcome::Unproven("the name server still has a route".into());
+                    return Ok(Some("the name server still has a route".into()));
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
@@ -894,24 +892,16 @@ async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failure> {
                     client.deadline(),
                 )
                 .await;
-            if let Err(e) = done {
-                return Outcome::Failed(Failure::from(&e));
-            }
-            match client.request_modes(&server, client.deadline()).await {
-                Ok(modes) => {
-                    let now = modes
-                        .message_request_mode_map
-                        .get(topic)
-                        .and_then(|groups| groups.get(group))
-                        .map(|m| (m.mode, m.pop_share_queue_num));
-                    if now == after {
-                        Outcome::Done
-                    } else {
-                        Outcome::Unproven(format!("the mode reads back {}", mode_text(now)))
-                    }
-                }
-                Err(e) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-            }
+            change::proof(done, async {
+                let modes = client.request_modes(&server, client.deadline()).await?;
+                let now = modes
+                    .message_request_mode_map
+                    .get(topic)
+                    .and_then(|groups| groups.get(group))
+                    .map(|m| (m.mode, m.pop_share_queue_num));
+                Ok((now != after).then(|| format!("the mode reads back {}", mode_text(now))))
+            })
+            .await
         },
     )
     .await

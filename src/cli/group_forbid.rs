@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::broker::cluster_of;
-use super::change::{self, Class, Outcome, Plan, Step, mention};
+use super::change::{self, Class, Plan, Step, mention};
 use super::exit::Failure;
 use super::group_change::without_configuration;
 use super::quoted;
@@ -115,14 +115,12 @@ pub async fn run(session: &Session, args: ForbidArgs, readable: bool) -> Result<
         let done = client
             .allow_reading(&server, group, topic, readable, client.deadline())
             .await;
-        if let Err(e) = done {
-            return Outcome::Failed(Failure::from(&e));
-        }
-        match client.broker_groups(&server, client.deadline()).await {
-            Ok(table) if table.forbids(group, topic) != readable => Outcome::Done,
-            Ok(_) => Outcome::Unproven(format!("it reads back {}", word(!readable))),
-            Err(e) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-        }
+        change::proof(done, async {
+            let table = client.broker_groups(&server, client.deadline()).await?;
+            let differs = table.forbids(group, topic) == readable;
+            Ok(differs.then(|| format!("it reads back {}", word(!readable))))
+        })
+        .await
     };
     change::carry_out(session, &plan, writes, unread, Some(undo), write).await
 }

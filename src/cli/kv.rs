@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 
-use super::change::{self, Class, Outcome, Plan, Step, Unread};
+use super::change::{self, Class, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::output::{Detail, Listing, col};
 use super::quoted;
@@ -227,18 +227,12 @@ async fn set(session: &Session, namespace: &str, key: &str, value: Option<String
     change::each(session, plan, unread, work, Some(undo), |addr| async move {
         let deadline = client.deadline();
         let written = client.kv_set(&addr, (namespace, key), wanted, deadline).await;
-        let now = match written {
-            Ok(()) => client.kv_get(&addr, namespace, key, client.deadline()).await,
-            Err(e) => Err(e),
+        let read_back = async {
+            let now = client.kv_get(&addr, namespace, key, client.deadline()).await?;
+            let differs = now.as_deref() != wanted;
+            Ok(differs.then(|| format!("reads back {}", now.as_deref().unwrap_or("nothing"))))
         };
-        vec![match now {
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-            Ok(now) if now.as_deref() == wanted => Outcome::Done,
-            Ok(now) => {
-                let now = now.unwrap_or_else(|| "nothing".to_owned());
-                Outcome::Unproven(format!("reads back {now}"))
-            }
-        }]
+        vec![change::proof(written, read_back).await]
     })
     .await
 }

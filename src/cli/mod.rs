@@ -52,6 +52,7 @@ mod reach;
 mod reset;
 mod restart;
 mod scale;
+mod schema;
 mod scope;
 mod secret;
 pub mod serve;
@@ -185,6 +186,11 @@ enum Command {
         /// Directory; made when absent
         #[arg(long, value_name = "DIR")]
         out: std::path::PathBuf,
+    },
+    /// Print the JSON schema of an answer, or the kinds of answers
+    Schema {
+        /// As `kind` has it in the JSON
+        kind: Option<String>,
     },
     /// Show the version
     Version,
@@ -380,6 +386,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Mqadmin(args) => mqadmin::run(global, &args),
         Command::Completion { shell } => completion::script(shell),
         Command::Man { out } => write_man_pages(&out),
+        Command::Schema { kind } => schema::run(&global, kind.as_deref()),
         Command::Version => version(&global),
         Command::Config(command) => on_this_thread(config::run(&global, command)),
         Command::Store(command) => store::run(&Session::new(&global)?, command),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::change::{self, Class, Outcome, Plan, Step, Undo, Unread};
+use super::change::{self, Class, Plan, Step, Undo, Unread};
 use super::cluster;
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, wide};
@@ -405,21 +405,21 @@ async fn drop_broker(session: &Session, text: &str) -> Result<(), Failure> {
     let gone = Undo::Never("a broker that runs registers again by itself");
     change::each(session, plan, unread, work, gone, |(addr, broker)| async move {
         let written = client.unregister_broker(&addr, &broker, client.deadline()).await;
-        if let Err(e) = written {
-            return vec![Outcome::Failed(Failure::from(&e))];
-        }
         // A Java name server answers first, and forgets from a queue afterwards.
         let until = std::time::Instant::now() + session.timeout;
-        loop {
-            match client.look_cluster(&addr, client.deadline()).await {
-                Err(e) => return vec![Outcome::Failed(Failure::from(&e))],
-                Ok((table, _)) if listed(&table, &broker.addr).is_empty() => return vec![Outcome::Done],
-                Ok(_) if std::time::Instant::now() >= until => {
-                    return vec![Outcome::Unproven("it is still listed".into())];
+        let read_back = async {
+            loop {
+                let (table, _) = client.look_cluster(&addr, client.deadline()).await?;
+                if listed(&table, &broker.addr).is_empty() {
+                    return Ok(None);
                 }
-                Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                if std::time::Instant::now() >= until {
+                    return Ok(Some("it is still listed".into()));
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
-        }
+        };
+        vec![change::proof(written, read_back).await]
     })
     .await
 }

@@ -751,10 +751,7 @@ async fn verify(session: &Session, sent: &mut [Sent<'_>], wait: Duration) {
     let client = &session.client;
     let started = tokio::time::Instant::now();
     loop {
-        let open: Vec<&mut Sent<'_>> = sent
-            .iter_mut()
-            .filter(|s| !matches!(s.outcome, Outcome::Failed(_)))
-            .collect();
+        let open: Vec<&mut Sent<'_>> = sent.iter_mut().filter(|s| s.outcome.may_be_written()).collect();
         if open.is_empty() {
             return;
         }
@@ -782,14 +779,14 @@ async fn verify(session: &Session, sent: &mut [Sent<'_>], wait: Duration) {
                             Seen::Other(at) => Outcome::Unproven(format!("committed offset reads back {at}")),
                         }
                     }
+                    Err(_) if matches!(sent.outcome, Outcome::Failed(_)) => sent.outcome.clone(),
                     Err(e) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
                 };
             })
             .await;
         let settled = sent.iter().all(|s| match s.outcome {
-            Outcome::Failed(_) => true,
             Outcome::Done => !s.watched,
-            _ => false,
+            _ => !s.outcome.may_be_written(),
         });
         if settled || started.elapsed() >= wait {
             return;

@@ -12,6 +12,7 @@ use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::topic::{configs, not_found};
 use super::{quoted, time, topic_order};
+use crate::client;
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
 use crate::client::snapshot::TopicKind;
@@ -667,7 +668,7 @@ async fn carry_out(
     change::confirm(session, &plan)?;
     let client = &session.client;
     let deadline = client.deadline();
-    let mut results = client
+    let results = client
         .each(writes, |write| async move {
             let server = write.broker.server();
             let done = client
@@ -678,17 +679,12 @@ async fn carry_out(
         .await;
     let mut outcomes = Vec::new();
     let mut written: Vec<&Write> = Vec::new();
-    for (write, done) in &mut results {
-        let outcome = match done {
-            Ok(()) => match read_back(session, write).await {
-                None => {
-                    written.push(write);
-                    Outcome::Done
-                }
-                Some(why) => Outcome::Unproven(why),
-            },
-            Err(e) => Outcome::Failed(Failure::from(&*e)),
-        };
+    for (write, done) in &results {
+        let done = done.as_ref().map_err(Failure::from);
+        let outcome = change::proof(done, read_back(session, write)).await;
+        if outcome.is_done() {
+            written.push(write);
+        }
         outcomes.extend(vec![outcome; write.steps]);
     }
     if let Some(why) = routes_differ(session, name, &written).await {
@@ -712,13 +708,13 @@ async fn carry_out(
 }
 
 /// What the broker has after the write, when it is not what was written.
-async fn read_back(session: &Session, write: &Write) -> Option<String> {
+async fn read_back(session: &Session, write: &Write) -> Result<Option<String>, client::Error> {
     let client = &session.client;
-    match client
+    let now = client
         .topic_config(&write.broker, &write.after.topic_name, client.deadline())
-        .await
-    {
-        Ok(Some((now, source))) => {
+        .await?;
+    Ok(match now {
+        Some((now, source)) => {
             let wrong = differences(&write.after, &now);
             // A route knows neither order nor attributes.
             let wrong: Vec<String> = wrong
@@ -730,9 +726,8 @@ async fn read_back(session: &Session, write: &Write) -> Option<String> {
                 .collect();
             (!wrong.is_empty()).then(|| wrong.join(", "))
         }
-        Ok(None) => Some("the broker does not have the topic".into()),
-        Err(e) => Some(format!("written, but not read back: {}", e.reason())),
-    }
+        None => Some("the broker does not have the topic".into()),
+    })
 }
 
 /// Waits until every name server that answers has the new values; what is still wrong at the end.
@@ -953,16 +948,19 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
     let mut on_brokers = client
         .each(places, |(broker, topic)| async move {
             let server = broker.server();
-            match client.delete_topic_on_broker(&server, &topic, deadline).await {
-                Err(e) => Outcome::Failed(Failure::from(&e)),
-                Ok(()) => match client.topic_config(&broker, &topic, client.deadline()).await {
-                    Ok(None) => Outcome::Done,
-                    // A broker too old to be asked is read through the route, which still has it now.
-                    Ok(Some((_, ConfigSource::Route))) => Outcome::Done,
-                    Ok(Some(_)) => Outcome::Unproven("the broker still has the topic".into()),
-                    Err(e) => Outcome::Unproven(format!("deleted, but not read back: {}", e.reason())),
-                },
-            }
+            let deleted = client.delete_topic_on_broker(&server, &topic, deadline).await;
+            let answered = deleted.is_ok();
+            change::proof(deleted, async {
+                Ok(
+                    match client.topic_config(&broker, &topic, client.deadline()).await? {
+                        None => None,
+                        // A broker too old to be asked is read through the route, which still has it now.
+                        Some((_, ConfigSource::Route)) if answered => None,
+                        Some(_) => Some("the broker still has the topic".into()),
+                    },
+                )
+            })
+            .await
         })
         .await;
     if !whole_cluster {
@@ -977,13 +975,10 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .each(routes, |(addr, topic)| {
             let cluster = cluster.as_str();
             async move {
-                match client
+                let deleted = client
                     .delete_topic_on_name_server(&addr, &topic, cluster, client.deadline())
-                    .await
-                {
-                    Err(e) => Outcome::Failed(Failure::from(&e)),
-                    Ok(()) => unrouted(session, &addr, &topic, cluster).await,
-                }
+                    .await;
+                change::proof(deleted, still_at(session, &addr, &topic, cluster)).await
             }
         })
         .await;
@@ -1025,23 +1020,20 @@ async fn still_routed(session: &Session, topic: &str, brokers: &[String], outcom
 }
 
 /// A name server's "success" proves nothing: a broker that still has the topic brings its route back.
-async fn unrouted(session: &Session, addr: &str, topic: &str, cluster: &str) -> Outcome {
+async fn still_at(
+    session: &Session,
+    addr: &str,
+    topic: &str,
+    cluster: &str,
+) -> Result<Option<String>, client::Error> {
     let client = &session.client;
-    match client.route_at(addr, topic, client.deadline()).await {
-        Ok(route) => {
-            let sets = route.into_iter().flat_map(|route| route.broker_datas);
-            let left: Vec<String> = sets
-                .filter(|set| set.cluster == cluster)
-                .map(|set| set.broker_name)
-                .collect();
-            if left.is_empty() {
-                Outcome::Done
-            } else {
-                Outcome::Unproven(format!("still routed to {}", left.join(", ")))
-            }
-        }
-        Err(e) => Outcome::Unproven(format!("taken off, but not read back: {}", e.reason())),
-    }
+    let route = client.route_at(addr, topic, client.deadline()).await?;
+    let sets = route.into_iter().flat_map(|route| route.broker_datas);
+    let left: Vec<String> = sets
+        .filter(|set| set.cluster == cluster)
+        .map(|set| set.broker_name)
+        .collect();
+    Ok((!left.is_empty()).then(|| format!("still routed to {}", left.join(", "))))
 }
 
 /// Retry and dead-letter topics of groups that have positions in this topic and in no other, with their messages.

@@ -109,23 +109,19 @@ async fn get(session: &Session, name: &str) -> Result<(), Failure> {
 /// Writes the entry at one name server and reads it back.
 pub async fn write(session: &Session, addr: &str, topic: &str, value: Option<&str>) -> Outcome {
     let client = &session.client;
-    if let Err(e) = client
+    let written = client
         .write_order_conf(addr, topic, value, client.deadline())
-        .await
-    {
-        return Outcome::Failed(Failure::from(&e));
-    }
-    match client
-        .order_conf_each(topic)
-        .await
-        .into_iter()
-        .find(|(at, _)| at == addr)
-    {
-        Some((_, Ok(now))) if now.as_deref() == value => Outcome::Done,
-        Some((_, Ok(now))) => Outcome::Unproven(format!("it reads back {}", now.as_deref().unwrap_or("-"))),
-        Some((_, Err(e))) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-        None => Outcome::Unproven("written, but not read back".into()),
-    }
+        .await;
+    change::proof(written, async {
+        let entries = client.order_conf_each(topic).await;
+        let Some((_, now)) = entries.into_iter().find(|(at, _)| at == addr) else {
+            return Ok(Some("done, but not read back".into()));
+        };
+        let now = now?;
+        let differs = now.as_deref() != value;
+        Ok(differs.then(|| format!("it reads back {}", now.as_deref().unwrap_or("-"))))
+    })
+    .await
 }
 
 async fn change(session: &Session, name: &str, value: Option<String>) -> Result<(), Failure> {

@@ -308,23 +308,17 @@ async fn write_one(session: &Session, write: &Write) -> Outcome {
     let written = client
         .write_user(&server, write.user.clone(), write.create, client.deadline())
         .await;
-    let now = match written {
-        Ok(()) => client.user(&server, &name, client.deadline()).await,
-        Err(e) => Err(e),
-    };
     let same = |wanted: &Option<String>, now: &Option<String>| wanted.is_none() || wanted == now;
-    match now {
-        Err(e) => Outcome::Failed(failed(&e)),
-        Ok(None) => Outcome::Unproven("the broker does not have the user".into()),
-        Ok(Some(now))
-            if same(&write.user.user_type, &now.user_type)
-                && same(&write.user.user_status, &now.user_status)
-                && same(&write.user.password, &now.password) =>
-        {
-            Outcome::Done
-        }
-        Ok(Some(_)) => Outcome::Unproven("it reads back otherwise".into()),
-    }
+    change::proof(written.map_err(|e| failed(&e)), async {
+        let Some(now) = client.user(&server, &name, client.deadline()).await? else {
+            return Ok(Some("the broker does not have the user".into()));
+        };
+        let same = same(&write.user.user_type, &now.user_type)
+            && same(&write.user.user_status, &now.user_status)
+            && same(&write.user.password, &now.password);
+        Ok((!same).then(|| "it reads back otherwise".into()))
+    })
+    .await
 }
 
 async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
@@ -525,15 +519,12 @@ async fn delete(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), 
     );
     change::each(session, plan, ("user", unread), work, gone, |broker| async move {
         let server = broker.server();
-        let gone = match client.delete_user(&server, name, client.deadline()).await {
-            Ok(()) => client.user(&server, name, client.deadline()).await,
-            Err(e) => Err(e),
+        let deleted = client.delete_user(&server, name, client.deadline()).await;
+        let read_back = async {
+            let now = client.user(&server, name, client.deadline()).await?;
+            Ok(now.map(|_| "the broker still has the user".into()))
         };
-        vec![match gone {
-            Err(e) => Outcome::Failed(failed(&e)),
-            Ok(None) => Outcome::Done,
-            Ok(Some(_)) => Outcome::Unproven("the broker still has the user".into()),
-        }]
+        vec![change::proof(deleted.map_err(|e| failed(&e)), read_back).await]
     })
     .await
 }

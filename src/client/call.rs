@@ -122,6 +122,7 @@ impl Client {
             request: R::NAME,
             server: server.clone(),
             source,
+            changes: !READS.contains(&R::CODE),
         };
         if answer.code != codes::SUCCESS {
             return Err(failed(remote(server, answer)));
@@ -152,7 +153,8 @@ impl Client {
         body: R::Body,
         deadline: Deadline,
     ) -> Result<Frame, Error> {
-        if self.is_read_only() && !READS.contains(&R::CODE) {
+        let changes = !READS.contains(&R::CODE);
+        if self.is_read_only() && changes {
             return Err(Error::Guarded {
                 request: R::NAME,
                 code: R::CODE,
@@ -163,6 +165,7 @@ impl Client {
             request: R::NAME,
             server: server.clone(),
             source,
+            changes,
         };
         let mut fields = Fields::from_value(header).map_err(|e| {
             failed(CallError::Protocol {
@@ -176,7 +179,7 @@ impl Client {
         }
         let mut again = match self.options.retries {
             Some(n) => n,
-            None => u32::from(READS.contains(&R::CODE)),
+            None => u32::from(!changes),
         };
         loop {
             let (turn, left) = match &self.options.pace {

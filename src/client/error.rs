@@ -57,6 +57,8 @@ pub enum Error {
         server: Server,
         /// What happened.
         source: CallError,
+        /// The request can change something: it is not on the list of reads.
+        changes: bool,
     },
     /// The client may only read, and the request is not on the read list.
     #[error("request {code} {request} is not sent by a read-only client")]
@@ -138,11 +140,15 @@ impl Error {
         }
     }
 
-    /// True when a request may have been carried out although no answer came: it was sent, and the answer is lost or not to be
+    /// True when a change may have been made although no answer came: it was sent, and the answer is lost or not to be
     /// read.
     pub fn is_in_doubt(&self) -> bool {
         match self {
-            Self::Call { source, .. } => matches!(
+            Self::Call {
+                source,
+                changes: true,
+                ..
+            } => matches!(
                 source,
                 CallError::Closed { .. } | CallError::TimedOut { .. } | CallError::Protocol { .. }
             ),

@@ -173,6 +173,7 @@ impl Producer {
                     request: NAME,
                     server: broker.clone(),
                     source: super::call::remote(broker, answer),
+                    changes: true,
                 });
             }
         };

@@ -13,6 +13,7 @@ mod prompt;
 mod reach;
 mod recorder;
 mod refusals;
+mod schema;
 mod static_topics;
 
 pub use doctor::all_but_disk;
@@ -190,6 +191,7 @@ impl Rmq {
             stderr: String::from_utf8(stderr).unwrap(),
         };
         assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+        crate::support::schema::collect(&ran.stdout);
         ran
     }
 

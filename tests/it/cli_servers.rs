@@ -879,7 +879,7 @@ async fn users_and_rules_change_and_no_password_is_shown() {
         .map(|r| (r["resource"].as_str().unwrap(), r["decision"].as_str().unwrap()))
         .collect();
     assert_eq!(told, [("Group:CG_*", "Allow"), ("Topic:Orders", "Deny")]);
-    let check = "acl check alice --resource Topic:Orders --action Pub --source-ip 10.0.0.7";
+    let check = "acl check alice --resource Topic:Orders --action Pub --source-ip 10.0.0.7 -o json";
     assert_eq!(run(check).await.code, 10, "the user is disabled");
     assert_eq!(
         run("user update alice --type normal --status enable --yes")

@@ -115,11 +115,13 @@ pub struct Ran {
 
 impl Ran {
     pub fn of(output: Output) -> Self {
-        Self {
+        let ran = Self {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        };
+        crate::support::schema::collect(&ran.stdout);
+        ran
     }
 
     pub fn json(&self) -> Value {

@@ -39,7 +39,10 @@ impl Patient {
         let file = self.plan_file();
         let _ = std::fs::remove_file(&file);
         let before = hashes(&self.root);
-        let ran = self.run("repair", &[&["--plan", file.as_str()][..], more].concat());
+        let ran = self.run(
+            "repair",
+            &[&["--plan", file.as_str(), "-o", "json"][..], more].concat(),
+        );
         assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
         assert_eq!(hashes(&self.root), before, "a plan changes nothing");
         let plan: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

@@ -236,6 +236,8 @@ fn a_copied_store_serves_the_chosen_messages_at_their_offsets() {
             "g_basic_a,g_big,g_comp",
             "--out",
             copy.to_str().unwrap(),
+            "-o",
+            "json",
         ],
     );
     assert_eq!(ran.code, 0, "{}", ran.stderr);

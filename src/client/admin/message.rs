@@ -252,6 +252,7 @@ impl Client {
                     request: NAME,
                     server: broker.clone(),
                     source: crate::client::call::remote(broker, answer),
+                    changes: false,
                 });
             }
         };

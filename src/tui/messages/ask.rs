@@ -533,6 +533,7 @@ mod tests {
             request: "VIEW_MESSAGE_BY_ID",
             server: server.clone(),
             source,
+            changes: false,
         };
         let mut kept = Kept::new(&Search::live("T")).unwrap();
         kept.missed(

@@ -78,10 +78,10 @@ impl Service for Member {
     }
 }
 
-struct Online(Vec<Pool<Member>>);
+pub struct Online(Vec<Pool<Member>>);
 
 /// A client online at every broker of the cluster, owning some of the queues of `T`.
-async fn online(
+pub async fn online(
     cluster: &Cluster,
     id: &str,
     tags: &str,
@@ -133,7 +133,7 @@ async fn online(
 }
 
 impl Online {
-    fn leave(self) {
+    pub fn leave(self) {
         for pool in &self.0 {
             pool.close();
         }

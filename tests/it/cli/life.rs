@@ -1,7 +1,7 @@
 //! What an operator does on a healthy cluster.
 
 use rmq::protocol::Request as _;
-use rmq::protocol::requests::DeleteTopicInNamesrv;
+use rmq::protocol::requests::{DeleteTopicInNamesrv, UpdateAndCreateTopic};
 use serde_json::{Value, json};
 
 use super::{Cluster, items};
@@ -451,6 +451,42 @@ async fn a_broker_setting_is_checked_written_and_read_back() {
         detail[0]["registrations"][0]["age_ms"].is_i64(),
         "an rmq name server tells the age"
     );
+    cluster.stop().await;
+}
+
+/// A write that nobody answered is read back; what cannot be read is not told as not done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_an_answer_is_read_back() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let broker = cluster.brokers[0].addr().to_string();
+    let wire = super::recorder::Wire::tap(&cluster.addr.to_string(), std::slice::from_ref(&broker)).await;
+    let rmq = super::Rmq::new(&wire.name_server, cluster.dir());
+    let through = format!("--broker-map {} --timeout 1s", wire.maps[0]);
+    let ran = rmq.line("topic create T --queues 2 --yes").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+
+    wire.lies[0].lock().unwrap().mute_to = vec![UpdateAndCreateTopic::CODE];
+    let ran = rmq
+        .line(&format!("topic update T --perm 4 --yes {through}"))
+        .await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.stdout.contains("undo: rmq topic update T --broker"),
+        "{ran:?}"
+    );
+
+    wire.lies[0].lock().unwrap().dies_of_it = true;
+    let line = format!("topic update T --perm 6 --yes -o json {through}");
+    let ran = rmq.line(&line).await;
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("whether it was done is not known"), "{ran:?}");
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["errors"][0]["unsettled"], true, "{told}");
+    let undo = told["summary"]["undo"].as_str().unwrap_or_default();
+    assert!(undo.contains("--perm 4"), "{told}");
+    let rows = rmq.rows(&["topic", "get", "T"]).await;
+    assert_eq!(rows[0]["perm_bits"], 6, "it was done: {rows:?}");
+    wire.stop().await;
     cluster.stop().await;
 }
 

@@ -22,6 +22,12 @@ pub struct Lies {
     pub silent_for_ms: Option<i64>,
     /// Requests that are answered with success and go no further.
     pub deaf_to: Vec<i32>,
+    /// Requests that are passed on, and whose answers never come.
+    pub mute_to: Vec<i32>,
+    /// The first of those is the last that is passed on.
+    pub dies_of_it: bool,
+    /// Nothing is answered.
+    pub dead: bool,
 }
 
 impl Lies {
@@ -79,6 +85,10 @@ impl Service for Recorder {
         if self.lies.lock().unwrap().deaf_to.contains(&request.code) {
             return Reply::default();
         }
+        let answered = request.code;
+        if self.lies.lock().unwrap().dead {
+            std::future::pending::<()>().await;
+        }
         let passed = Frame {
             code: request.code,
             fields: request.fields,
@@ -92,6 +102,15 @@ impl Service for Recorder {
             .exchange(&self.to, passed, Duration::from_secs(10))
             .await
             .unwrap();
+        let mute = {
+            let mut lies = self.lies.lock().unwrap();
+            let mute = lies.mute_to.contains(&answered);
+            lies.dead |= mute && lies.dies_of_it;
+            mute
+        };
+        if mute {
+            std::future::pending::<()>().await;
+        }
         let body = self.lies.lock().unwrap().tell(request.code, answer.body);
         Reply {
             code: answer.code,

@@ -7,6 +7,7 @@ pub mod nodes;
 pub mod ports;
 pub mod process;
 pub mod rmq;
+pub mod schema;
 pub mod session;
 pub mod text;
 pub mod wait;

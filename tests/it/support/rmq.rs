@@ -164,6 +164,7 @@ fn run_with(home: &Path, namesrv: &str, environment: &[(&str, &str)], args: &[&s
         .stdin(std::process::Stdio::null())
         .output()
         .expect("rmq runs");
+    super::schema::collect(&String::from_utf8_lossy(&output.stdout));
     Ran {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rmq::client::produce::{Outgoing, Producer};
@@ -61,6 +62,12 @@ async fn cluster() -> Cluster {
             .send(&message("broker-b", 1, n))
             .await
             .expect("it is stored");
+    }
+    // What is stored is dispatched to the queue a moment later.
+    let (client, begin) = (client(&cluster, true), Instant::now());
+    while page(&client, At::Newest).await.offsets.1 < MESSAGES as i64 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "not dispatched");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     cluster
 }
