@@ -11,6 +11,7 @@ use super::output::{Format, Listing, Printer};
 use super::session::{Global, Session};
 use super::{Cli, command, dispatch};
 use crate::client::Pace;
+use crate::client::scale::Progress;
 use crate::tui::deed::{
     Deed, DeedTold, Level, Operator, Rehearsal, Report, Sheet, SheetCell, StepLine, Stop,
 };
@@ -59,6 +60,14 @@ impl Desk {
                 // A display that is behind misses a line of progress, not the end.
                 let _ = told.try_send((*id, DeedTold::Line(line.to_owned())));
             }
+        }
+    }
+
+    /// Where a scaling is.
+    pub fn way(&self, progress: Progress) {
+        if let Some((id, told)) = &self.progress {
+            // The next look tells again.
+            let _ = told.try_send((*id, DeedTold::Way(Box::new(progress))));
         }
     }
 

@@ -14,12 +14,12 @@ use super::session::Session;
 use super::{quoted, time};
 use crate::client::Which;
 use crate::client::scale::begins::Begin;
-use crate::client::scale::kept::{Kept, KeptError, PlanFile};
+use crate::client::scale::kept::{Kept, KeptError, PlanFile, SIGN_EVERY};
 use crate::client::scale::observe::Observer;
 use crate::client::scale::run::{Event, Ran, run as go};
 use crate::client::scale::{
-    Drained, End, Found, Machine, Overrides, Phase, Plan, Queues, Refused, Settings, Step, Wish, marker,
-    unwaitable,
+    Drained, End, Found, Machine, Overrides, Phase, Plan, Progress, Queues, Refused, Settings, Step, Wish,
+    marker, unwaitable,
 };
 use crate::protocol::model::check_topic;
 
@@ -155,6 +155,20 @@ struct Way {
     undoing: bool,
 }
 
+impl Way {
+    /// What is kept of it.
+    fn kept(&self, session: &Session, machine: &Machine) -> Kept {
+        Kept::new(
+            self.found.cluster.clone(),
+            &session.name_servers,
+            self.token.clone(),
+            self.begun.clone(),
+            machine.clone(),
+        )
+        .undoing(self.undoing)
+    }
+}
+
 /// Runs the command.
 pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     check_topic(&args.name).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.name)))?;
@@ -200,7 +214,19 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
         ));
     }
     let mut observer = Observer::new(machine.plan(), way.found.masters());
-    let change = describe(session, &args, &way.found, &machine, &mut observer).await?;
+    let mut change = describe(session, &args, &way.found, &machine, &mut observer).await?;
+    if goes_on {
+        let goes = format!("goes on at {}", whereabouts(&machine.progress()));
+        let left = machine.progress().left.join("; ");
+        change.impact.insert(
+            0,
+            if left.is_empty() {
+                goes
+            } else {
+                format!("{goes}; then {left}")
+            },
+        );
+    }
     check_marks(session, &args.name, &way.token).await?;
     if change.steps.is_empty() && !goes_on {
         return change::nothing(session);
@@ -215,14 +241,7 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     unchanged(session, &observer, &machine, &numbers).await?;
     check_marks(session, &args.name, &way.token).await?;
     let mut keep = |machine: &Machine| -> Result<(), Failure> {
-        let kept = Kept::new(
-            way.found.cluster.clone(),
-            &session.name_servers,
-            way.token.clone(),
-            way.begun.clone(),
-            machine.clone(),
-        );
-        file.write(&kept.undoing(way.undoing))
+        file.write(&way.kept(session, machine))
             .map_err(|e| Failure::new(exit::PRECONDITION, e.to_string()))
     };
     let begun = async {
@@ -334,14 +353,26 @@ fn in_progress(session: &Session, args: &ScaleArgs, path: &std::path::Path, kept
     Failure::new(
         exit::PRECONDITION,
         format!(
-            "topic \"{}\" is being scaled since {} (step: {}); nothing was changed",
+            "topic \"{}\" is being scaled since {} ({}); nothing was changed",
             args.name,
             kept.begun,
-            kept.machine.step().name()
+            whereabouts(&kept.machine.progress())
         ),
     )
     .because(format!("Its state is in {}.", path.display()))
     .hint(both_ways(session, args, kept.undoing))
+}
+
+/// `step 3 of 5: drain queues 8-15, since 12m`.
+fn whereabouts(progress: &Progress) -> String {
+    let spent = time::now_ms().saturating_sub(progress.since_ms);
+    let spent = Duration::from_secs(u64::try_from(spent / 1000).unwrap_or(0));
+    format!(
+        "{}: {}, since {}",
+        progress.place(),
+        progress.step,
+        time::duration(spent)
+    )
 }
 
 /// A command that goes on with an interrupted way, for the same servers.
@@ -605,7 +636,7 @@ async fn travel(
     keep: &mut dyn FnMut(&Machine) -> Result<(), Failure>,
 ) -> Result<Ran, Failure> {
     let mut told: Option<(Step, tokio::time::Instant)> = None;
-    let mut kept = None;
+    let mut kept: Option<(Step, tokio::time::Instant)> = None;
     go(
         &session.client,
         machine,
@@ -614,22 +645,25 @@ async fn travel(
         session.stopped(),
         |machine, event| -> Result<(), Failure> {
             let step = machine.step();
+            let progress = machine.progress();
+            let at = format!("{}, {}", progress.place(), step.name());
             match event {
                 Event::Moved => {
-                    if kept != Some(step) {
+                    session.way(progress);
+                    if kept.is_none_or(|(of, at)| of != step || at.elapsed() >= SIGN_EVERY) {
                         keep(machine)?;
-                        kept = Some(step);
+                        kept = Some((step, tokio::time::Instant::now()));
                     }
                 }
                 Event::Writing(writes) => {
                     keep(machine)?;
                     for (name, queues) in writes {
-                        session.progress(&format!("{}: {name} gets {queues}", step.name()));
+                        session.progress(&format!("{at}: {name} gets {queues}"));
                     }
                 }
                 Event::Beginning(begins) => {
                     for line in begin_lines(begins) {
-                        session.progress(&format!("{}: {line}", step.name()));
+                        session.progress(&format!("{at}: {line}"));
                     }
                 }
                 Event::Failed(broker, e) => session.warn(&format!("{broker}: {}", e.reason())),
@@ -637,7 +671,7 @@ async fn travel(
                     let due = told.is_none_or(|(of, at)| of != step || at.elapsed() >= TELL);
                     if due {
                         told = Some((step, tokio::time::Instant::now()));
-                        session.progress(&format!("{}: {}", step.name(), what.join("; ")));
+                        session.progress(&format!("{at}: {}", what.join("; ")));
                     }
                 }
             }
@@ -659,7 +693,13 @@ async fn finish(
     let state = machine.state();
     let name = &machine.plan().topic;
     let both = both_ways(session, args, way.undoing);
+    let progress = machine.progress();
     let stopped = |code: u8, what: String, why: Vec<String>| {
+        let what = format!("{what} at {}", whereabouts(&progress));
+        let kept = way.kept(session, machine).stopped(time::now_ms(), what.clone());
+        if let Err(e) = file.write(&kept) {
+            session.warn(&format!("the plan file does not say so: {e}"));
+        }
         let outcomes = vec![Outcome::Unproven(format!("{what}; {state}")); change.steps.len()];
         change::cut_short(session, &change, &outcomes, way_on(session, args, "--undo"));
         let failure = Failure::new(code, format!("{what}; state: {state}"));
@@ -720,7 +760,9 @@ async fn finish(
         Ran::Stopped => stopped(
             exit::INTERRUPTED,
             format!("scaling topic {name} was interrupted"),
-            Vec::new(),
+            (progress.waits.iter())
+                .map(|what| format!("It waited for: {what}."))
+                .collect(),
         ),
     }
 }

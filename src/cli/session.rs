@@ -15,6 +15,7 @@ use super::output::{Filter, Format, Printer, SortBy};
 use super::quoted;
 use super::reach::Reach;
 use super::time::{self, Zone};
+use crate::client::scale::Progress;
 use crate::client::{AddressMap, AddressRule, Client, Observed, Options};
 
 /// Where a name server is looked for when nothing names one.
@@ -334,6 +335,13 @@ impl Session {
     pub fn progress(&self, text: &str) {
         if !self.quiet {
             self.talk(text);
+        }
+    }
+
+    /// Where a scaling is: for a display that shows more than lines.
+    pub fn way(&self, progress: Progress) {
+        if let Some(desk) = self.desk() {
+            desk.way(progress);
         }
     }
 

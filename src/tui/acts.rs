@@ -52,6 +52,11 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::Undo => undo(app, actions),
         Command::NewTopic => app.overlay = Some(Overlay::Form(new_topic())),
         Command::Queues | Command::Perm | Command::Send => match topic(app) {
+            // A second plan would be refused: what was interrupted comes first.
+            Some(name) if command == Command::Queues && is_abandoned(app, &name) => {
+                let deed = Deed::new(["topic", "scale", name.as_str(), "--resume"]);
+                app.begin(deed.about(Subject::Topic(name)), actions);
+            }
             Some(name) => {
                 let form = match command {
                     Command::Queues => queues(app, &name),
@@ -129,6 +134,13 @@ fn queues(app: &App, name: &str) -> Form {
             "It goes on after this dialog is closed; after quitting, {} or --resume goes on or back.",
             app.key(Command::Undo)
         ))
+}
+
+/// True when a scaling of the topic was interrupted and can be gone on with.
+fn is_abandoned(app: &App, topic: &str) -> bool {
+    app.kept_way(topic)
+        .is_some_and(|way| way.is_abandoned(app.now_ms))
+        && app.work_on(&Subject::Topic(topic.to_owned())).is_none()
 }
 
 fn perm(app: &App, name: &str) -> Form {

@@ -23,6 +23,7 @@ use super::work::Work;
 use super::{dead, messages};
 use crate::client::BrokerAt;
 use crate::client::findings::Subject;
+use crate::client::scale::kept::KeptWay;
 use crate::client::snapshot::{BrokerId, Seen};
 
 /// Selection, order and scroll of a pane.
@@ -189,7 +190,7 @@ struct TableKey {
     /// The row of another pane that this one tells about.
     chosen: Option<PaneState>,
     clients: bool,
-    works: Vec<(u64, usize)>,
+    works: Vec<(u64, usize, Option<usize>)>,
 }
 
 /// Rows that were made already. They are no state: two consoles are equal whatever they have made.
@@ -440,7 +441,9 @@ impl App {
             dead: self.dead.clone(),
             chosen: chosen.and_then(|pane| self.panes.get(&pane).cloned()),
             clients: self.clients,
-            works: self.works.iter().map(|w| (w.id, w.lines.len())).collect(),
+            works: (self.works.iter())
+                .map(|w| (w.id, w.lines.len(), w.way.as_ref().map(|way| way.at)))
+                .collect(),
         }
     }
 
@@ -479,6 +482,14 @@ impl App {
     pub fn work_on(&self, subject: &Subject) -> Option<&Work> {
         let of = |w: &&Work| w.deed.about.as_ref() == Some(subject);
         self.works.iter().rev().filter(of).find(|w| w.is_running())
+    }
+
+    /// The scaling of a topic that is kept: on its way, or interrupted.
+    pub fn kept_way(&self, topic: &str) -> Option<&KeptWay> {
+        match self.found(&Want::Ways).get() {
+            Some(Found::Ways(ways)) => ways.iter().find(|way| way.topic == topic),
+            _ => None,
+        }
     }
 
     /// The command of a key here.
@@ -569,6 +580,7 @@ impl App {
                 for name in self.visible(Pane::Topics) {
                     want(Want::TopicBrief(name), every(10));
                 }
+                want(Want::Ways, every(2));
             }
             (Screen::Groups, _) => {
                 for name in self.visible(Pane::Groups) {
@@ -582,6 +594,7 @@ impl App {
                     Want::Topic(name.clone()),
                     every((3 + 3 * groups).div_ceil(10).max(2)),
                 );
+                want(Want::Ways, every(2));
             }
             (Screen::Group, Some(Subject::Group(name))) => {
                 want(Want::Group(name.clone()), every(3));

@@ -20,6 +20,7 @@ use super::want::{
 use super::{dead, messages};
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
+use crate::client::scale::kept::PlanFile;
 use crate::client::{BrokerAt, Client, Error, Server};
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
 use crate::protocol::codes;
@@ -288,6 +289,16 @@ impl Question {
                     .await
                     .map_err(|e| e.to_string())?
                     .map(|sheet| Found::Sheet(Box::new(sheet)))
+            }
+            Want::Ways => {
+                let Some(dir) = self.means.ground.state_dir.clone() else {
+                    return Ok(Found::Ways(Vec::new()));
+                };
+                let servers = client.name_servers().to_vec();
+                tokio::task::spawn_blocking(move || PlanFile::ways(&dir, &servers))
+                    .await
+                    .map_err(|e| e.to_string())
+                    .map(Found::Ways)
             }
             // Searches are asked by `search`, which calls this for everything else.
             Want::Messages(_) | Want::Dead(_) => Err("this is a search".into()),

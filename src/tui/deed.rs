@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::findings::Subject;
+use crate::client::scale::Progress;
 use crate::client::words::quoted;
 
 /// A command line of `rmq`, without the program's name and without global options.
@@ -155,6 +156,8 @@ pub enum DeedTold {
     Planned(Result<Option<Box<Rehearsal>>, String>),
     /// A line of progress.
     Line(String),
+    /// Where a scaling is.
+    Way(Box<Progress>),
     /// It is over.
     Done(Box<Report>),
 }

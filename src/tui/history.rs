@@ -5,8 +5,17 @@ use std::collections::VecDeque;
 /// Points a series keeps: ten minutes at two seconds.
 pub const POINTS: usize = 300;
 
+/// What a column that is headed `10 MIN` shows.
+pub const TEN_MINUTES_MS: u64 = 10 * 60 * 1000;
+
+/// A rate covers at least this much: over less, one message more or less is a large number.
+pub const RATE_LEAST_MS: u64 = 1000;
+
 /// Points that lie further apart belong to different sessions.
 const GAP_MS: u64 = 5 * 60 * 1000;
+
+/// Share of a rising value that it may lose in between.
+const DIP: f64 = 0.01;
 
 /// Values over time, oldest first, at most [`POINTS`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -85,6 +94,16 @@ impl Series {
         self.points.range(skip..).map(|(_, v)| *v)
     }
 
+    /// The values of the last `window_ms` before the newest one, oldest first.
+    pub fn within(&self, window_ms: u64) -> impl ExactSizeIterator<Item = f64> + '_ {
+        let from = self
+            .points
+            .back()
+            .map_or(0, |(newest, _)| newest.saturating_sub(window_ms));
+        let skip = self.points.partition_point(|(at, _)| *at < from);
+        self.points.range(skip..).map(|(_, v)| *v)
+    }
+
     /// Change a second by least squares over the last `window_ms`; needs five points.
     pub fn slope(&self, window_ms: u64) -> Option<f64> {
         let (newest, _) = *self.points.back()?;
@@ -104,23 +123,25 @@ impl Series {
         (n >= 5.0 && spread > 0.0).then(|| (n * sum_xy - sum_x * sum_y) / spread)
     }
 
-    /// Since when the value has not fallen and is above where it was; `None` when it is not rising. What was between two
-    /// points that lie far apart, when nobody looked, is not known.
+    /// Since when the value has not fallen and is above where it was; `None` when it is not rising. A hundredth less is no
+    /// fall: consumers and producers come in bursts. What was between two points that lie far apart, when nobody looked,
+    /// is not known.
     pub fn rising_since(&self) -> Option<u64> {
         let mut points = self.points.iter().rev();
         let &(newest, last) = points.next()?;
+        // The lowest value since.
         let mut bound = last;
         let mut since = None;
         let mut later = newest;
         for &(at, value) in points {
-            if value > bound || later - at > GAP_MS {
+            if value > bound * (1.0 + DIP) || later - at > GAP_MS {
                 break;
             }
             later = at;
             if value < last {
                 since = Some(at);
             }
-            bound = value;
+            bound = bound.min(value);
         }
         since
     }
@@ -133,18 +154,39 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Change a second since the previous reading. A counter that went back (restart) starts anew.
-    pub fn rate(&mut self, at_ms: u64, value: u64) -> Option<f64> {
-        let previous = self.last;
-        if previous.is_some_and(|(at, _)| at_ms <= at) {
-            return None;
+    /// Change a second since an earlier reading, at least [`RATE_LEAST_MS`] ago. A counter that went back (restart) starts
+    /// anew.
+    pub fn rate(&mut self, at_ms: u64, value: u64) -> Reading {
+        let Some((at, before)) = self.last else {
+            self.last = Some((at_ms, value));
+            return Reading::First;
+        };
+        let Some(change) = value.checked_sub(before) else {
+            if at_ms <= at {
+                return Reading::TooSoon;
+            }
+            self.last = Some((at_ms, value));
+            return Reading::First;
+        };
+        let passed = at_ms.saturating_sub(at);
+        if passed < RATE_LEAST_MS {
+            return Reading::TooSoon;
         }
         self.last = Some((at_ms, value));
-        let (at, before) = previous?;
-        let change = value.checked_sub(before)?;
         #[allow(clippy::cast_precision_loss)]
-        Some(change as f64 * 1000.0 / (at_ms - at) as f64)
+        Reading::Rate(change as f64 * 1000.0 / passed as f64)
     }
+}
+
+/// What a reading of a [`Counter`] says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reading {
+    /// It is the first one, or the first after a restart.
+    First,
+    /// The one before is too near: what was known stays.
+    TooSoon,
+    /// Change a second.
+    Rate(f64),
 }
 
 /// When a backlog is empty.
@@ -264,11 +306,44 @@ mod tests {
     #[test]
     fn a_restart_starts_a_new_rate() {
         let mut c = Counter::default();
-        assert_eq!(c.rate(1000, 500), None);
-        assert_eq!(c.rate(3000, 700), Some(100.0));
-        assert_eq!(c.rate(3000, 900), None);
-        assert_eq!(c.rate(5000, 10), None);
-        assert_eq!(c.rate(6000, 30), Some(20.0));
+        assert_eq!(c.rate(1000, 500), Reading::First);
+        assert_eq!(c.rate(3000, 700), Reading::Rate(100.0));
+        assert_eq!(c.rate(3000, 900), Reading::TooSoon);
+        assert_eq!(c.rate(2000, 10), Reading::TooSoon);
+        assert_eq!(c.rate(5000, 10), Reading::First);
+        assert_eq!(c.rate(6000, 30), Reading::Rate(20.0));
+    }
+
+    #[test]
+    fn a_rate_covers_a_second_however_short_the_beat() {
+        let mut c = Counter::default();
+        // A burst of 100 in one half second of three.
+        let readings: Vec<Reading> = [(0, 0), (500, 100), (1000, 100), (1500, 100), (2000, 100)]
+            .map(|(at, value)| c.rate(at, value))
+            .into();
+        assert_eq!(
+            readings,
+            [
+                Reading::First,
+                Reading::TooSoon,
+                Reading::Rate(100.0),
+                Reading::TooSoon,
+                Reading::Rate(0.0)
+            ]
+        );
+    }
+
+    #[test]
+    fn ten_minutes_are_ten_minutes_however_often_was_asked() {
+        let mut s = Series::default();
+        for i in 0..200u32 {
+            s.push(u64::from(i) * 10_000, f64::from(i));
+        }
+        let shown: Vec<f64> = s.within(TEN_MINUTES_MS).collect();
+        assert_eq!((shown.len(), shown[0], shown[60]), (61, 139.0, 199.0));
+        let mut young = Series::default();
+        young.push(5, 1.0);
+        assert_eq!(young.within(TEN_MINUTES_MS).collect::<Vec<_>>(), [1.0]);
     }
 
     #[test]
@@ -290,6 +365,21 @@ mod tests {
         }
         assert_eq!(s.rising_since(), Some(2001));
         s.push(9000, 1.0);
+        assert_eq!(s.rising_since(), None);
+        // Looked at often, a backlog that grows by 60 a second is a little smaller now and then.
+        let mut s = Series::default();
+        for (i, v) in [9_000.0, 1_000.0, 2_000.0, 1_990.0, 3_000.0]
+            .into_iter()
+            .enumerate()
+        {
+            s.push(i as u64 * 1000 + 1, v);
+        }
+        assert_eq!(s.rising_since(), Some(1001));
+        // One that goes down slowly does not rise.
+        let mut s = Series::default();
+        for i in 0..20u32 {
+            s.push(u64::from(i) * 1000 + 1, 1e6 - f64::from(i) * 1e3);
+        }
         assert_eq!(s.rising_since(), None);
     }
 }

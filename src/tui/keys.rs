@@ -685,6 +685,20 @@ pub const TABLE: &[Binding] = &[
     ),
     on(
         MESSAGES,
+        Command::Trace,
+        &["T"],
+        "the trace of the message, and which group has it",
+        "trace",
+    ),
+    on(
+        MESSAGES,
+        Command::MessageBytes,
+        &["B"],
+        "its bytes in the store: of --store, or of its broker on this machine",
+        "bytes",
+    ),
+    on(
+        MESSAGES,
         Command::MessagesBy(Mode::Time),
         &["t"],
         "messages of a stretch of time",
@@ -734,24 +748,10 @@ pub const TABLE: &[Binding] = &[
     ),
     on(
         MESSAGES,
-        Command::Trace,
-        &["T"],
-        "the trace of the message, and which group has it",
-        "trace",
-    ),
-    on(
-        MESSAGES,
         Command::PushMessage,
         &["R"],
         "send the message again, to one group or to all",
         "resend",
-    ),
-    on(
-        MESSAGES,
-        Command::MessageBytes,
-        &["B"],
-        "its bytes in the store: of --store, or of its broker on this machine",
-        "bytes",
     ),
     on(
         MESSAGES,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
-use super::history::{Counter, Series};
+use super::history::{Counter, RATE_LEAST_MS, Reading, Series};
 use super::messages::search::Question;
 use super::record::{Recorded, Track};
 use super::want::{Found, TopicDetail, Want};
@@ -207,6 +207,8 @@ pub struct Model {
     /// Counts the changes of what is known.
     version: u64,
     topics_changed: bool,
+    /// Topics whose rate was told since the last point of their series.
+    rates_told: HashSet<String>,
     lag_changed: bool,
     totals_at_ms: i64,
     all_down_since_ms: Option<i64>,
@@ -484,6 +486,9 @@ impl Model {
                 self.topics_changed = true;
             }
             BrokerTold::TopicRate(topic, answer) => {
+                if answer.is_ok() {
+                    self.rates_told.insert(topic.clone());
+                }
                 put(parts.rates.entry(topic).or_default(), answer, at_ms);
                 self.topics_changed = true;
             }
@@ -616,7 +621,9 @@ impl Model {
             .map(|b| &b.broker)
             .collect();
         let mut topics: BTreeMap<&str, TopicState> = BTreeMap::new();
-        let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+        // Of each topic with news; `None` while a broker that has it was never asked. What was not asked anew is no point.
+        let told = std::mem::take(&mut self.rates_told);
+        let mut rates: BTreeMap<&str, Option<f64>> = BTreeMap::new();
         for parts in self.parts.values() {
             for (name, on) in parts.topics.get().into_iter().flatten() {
                 let mut on = on.clone();
@@ -629,8 +636,13 @@ impl Model {
                         .error
                         .get_or_insert_with(|| "the broker is silent".to_owned());
                 }
-                if let Some(rate) = on.in_tps.fresh() {
-                    *rates.entry(name).or_default() += rate;
+                if told.contains(name) {
+                    let sum = rates.entry(name).or_insert(Some(0.0));
+                    match on.in_tps.fresh() {
+                        Some(rate) => *sum = sum.map(|sum| sum + rate),
+                        None if on.in_tps.is_unasked() => *sum = None,
+                        None => {}
+                    }
                 }
                 let topic = topics.entry(name).or_insert_with(|| TopicState {
                     name: name.clone(),
@@ -642,6 +654,7 @@ impl Model {
         }
         let at = u64::try_from(now_ms).unwrap_or(0);
         for (name, rate) in rates {
+            let Some(rate) = rate else { continue };
             let track = |name: &String| Track::Topic(name.clone());
             continued(&mut self.topic_series, &mut self.recorded, name, track).push(at, rate);
         }
@@ -857,14 +870,17 @@ fn put<T>(seen: &mut Seen<T>, answer: Answer<T>, at_ms: i64) {
 
 /// Messages a second of each queue, from its ends in two looks.
 fn queue_rates(now: &mut TopicDetail, before: &TopicDetail, passed_ms: i64) {
-    if passed_ms <= 0 {
-        return;
-    }
+    let too_soon = u64::try_from(passed_ms).unwrap_or(0) < RATE_LEAST_MS;
     for queue in &mut now.queues {
         let earlier = before
             .queues
             .iter()
             .find(|q| q.queue == queue.queue && q.broker == queue.broker);
+        if too_soon {
+            // Over less than that a rate says nothing: what was known stays.
+            queue.in_tps = earlier.and_then(|q| q.in_tps);
+            continue;
+        }
         queue.in_tps = earlier
             .map(|q| queue.max - q.max)
             .filter(|more| *more >= 0)
@@ -877,7 +893,11 @@ fn remember_rates(parts: &mut Parts, series: &mut BrokerSeries, info: &RuntimeIn
     let at = u64::try_from(at_ms).unwrap_or(0);
     let counter = |key: &str| info.entries.get(key).and_then(|v| v.trim().parse::<u64>().ok());
     let one = |counter: &mut Counter, value: Option<u64>, average: Option<f64>, series: &mut Series| {
-        let rate = value.and_then(|v| counter.rate(at, v)).or(average);
+        let rate = match value.map(|v| counter.rate(at, v)) {
+            Some(Reading::Rate(rate)) => Some(rate),
+            Some(Reading::TooSoon) => None,
+            Some(Reading::First) | None => average,
+        };
         if let Some(rate) = rate {
             series.push(at, rate);
         }
@@ -1137,6 +1157,86 @@ mod tests {
             m.topic_series["T"].points().collect::<Vec<_>>(),
             [(500, 9.0), (5000, 3.0)]
         );
+    }
+
+    #[test]
+    fn only_what_was_told_is_a_point_of_a_topic() {
+        let mut m = model();
+        let told = |name: &str, told, at_ms| Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Broker(id(name), told),
+        };
+        for broker in ["a", "b"] {
+            let of = |topic: &str| {
+                let on = TopicOnBroker {
+                    broker: id(broker),
+                    ..TopicOnBroker::default()
+                };
+                (topic.to_owned(), on)
+            };
+            let topics = vec![of("T"), of("U")];
+            m.fold(told(broker, BrokerTold::Topics(Ok((topics, None))), 2000));
+        }
+        let rate = |m: &mut Model, broker: &str, topic: &str, rate: f64, at: i64| {
+            m.fold(told(broker, BrokerTold::TopicRate(topic.into(), Ok(rate)), at));
+            m.settle(at, INTERVAL);
+        };
+        let points = |m: &Model, topic: &str| -> Vec<(u64, f64)> {
+            m.topic_series
+                .get(topic)
+                .into_iter()
+                .flat_map(Series::points)
+                .collect()
+        };
+        rate(&mut m, "a", "T", 3.0, 3000);
+        assert_eq!(points(&m, "T"), [], "the other broker was not asked yet");
+        rate(&mut m, "b", "T", 4.0, 4000);
+        rate(&mut m, "a", "U", 0.0, 5000);
+        rate(&mut m, "b", "U", 0.0, 6000);
+        rate(&mut m, "a", "T", 5.0, 7000);
+        assert_eq!(points(&m, "T"), [(4000, 7.0), (7000, 9.0)]);
+        assert_eq!(points(&m, "U"), [(6000, 0.0)], "not asked since");
+    }
+
+    #[test]
+    fn rates_of_brokers_and_queues_cover_a_second() {
+        let mut m = model();
+        for (put, at) in [(0, 2000), (50, 2500), (50, 3000), (50, 3500)] {
+            m.fold(runtime("a", Ok(put), at));
+        }
+        let points: Vec<_> = m.broker_series[&id("a")].put.points().collect();
+        assert_eq!(points, [(3000, 50.0)]);
+        let detail = |max, in_tps| {
+            Box::new(TopicDetail {
+                queues: vec![super::super::want::QueueEnds {
+                    broker: "a".into(),
+                    queue: 0,
+                    min: 0,
+                    max,
+                    last_ms: 0,
+                    in_tps,
+                }],
+                ..TopicDetail::default()
+            })
+        };
+        let want = Want::Topic("T".into());
+        let mut rate = |max, at_ms| {
+            m.fold(Update {
+                at_ms,
+                retry_at_ms: None,
+                told: Told::Found(want.clone(), Ok(Found::Topic(detail(max, None)))),
+            });
+            match m.found(&want).get() {
+                Some(Found::Topic(detail)) => detail.queues[0].in_tps,
+                _ => None,
+            }
+        };
+        assert_eq!(rate(0, 1000), None);
+        assert_eq!(rate(200, 3000), Some(100.0));
+        // Asked again at once by an impatient operator.
+        assert_eq!(rate(210, 3100), Some(100.0));
+        assert_eq!(rate(210, 5100), Some(0.0));
     }
 
     #[test]

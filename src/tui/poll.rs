@@ -31,17 +31,23 @@ const IN_FLIGHT: usize = 4;
 const UPDATES: usize = 1024;
 /// A call that was denied or is not supported is not repeated for this long.
 pub(super) const REFUSED: Duration = Duration::from_secs(60);
-/// A lag answer slower than this is asked for less often.
-const LAG_SLOW: Duration = Duration::from_millis(500);
+/// An answer about all positions that took so long is asked for again after this many times as long: it may be hard work
+/// for the broker.
+const LAG_REST: u32 = 20;
 
 const CONFIG_EVERY: Duration = Duration::from_secs(60);
 const HA_EVERY: Duration = Duration::from_secs(5);
 const TOPICS_EVERY: Duration = Duration::from_secs(30);
 const TOPIC_NAMES_EVERY: Duration = Duration::from_secs(10);
-const LAG_EVERY: Duration = Duration::from_secs(10);
+/// Pause between two looks at all positions: a slope needs five of them within a minute.
+const LAG_EVERY: Duration = Duration::from_secs(4);
+/// The same while the console is young and no slope is known yet; no shorter than the interval.
+const YOUNG_LAG_EVERY: Duration = Duration::from_secs(2);
+/// Longest pause between two of them, whatever the interval: else a minute has too few for a slope.
+const LAG_AT_MOST: Duration = Duration::from_secs(10);
 /// Pause between two rates of a topic on the screen.
 const RATE_EVERY: Duration = Duration::from_secs(10);
-/// Pause between two rates, or two lags, while the console is young and most of them are unknown or nought.
+/// Pause between two rates while the console is young and most of them are unknown or nought.
 const YOUNG_EVERY: Duration = Duration::from_secs(4);
 /// How long that is.
 const YOUNG: Duration = Duration::from_secs(40);
@@ -393,9 +399,9 @@ impl Task {
             })
             .collect();
         let mut took = Duration::ZERO;
-        let mut answers: BoxStream<'_, (Job, Told, Outcome)> =
+        let mut answers: BoxStream<'_, (Job, Told, Outcome, Duration)> =
             stream::iter(calls).buffer_unordered(IN_FLIGHT).boxed();
-        while let Some((job, told, outcome)) = answers.next().await {
+        while let Some((job, told, outcome, call_took)) = answers.next().await {
             if outcome == Outcome::Skipped {
                 // It stays due, and what was known stays shown with its age.
                 if let Job::Rate(topic) = job {
@@ -406,7 +412,7 @@ impl Task {
             if is_seen(&job) {
                 took = start.elapsed();
             }
-            let retry_at_ms = self.account(&job, &told, outcome, start, wishes);
+            let retry_at_ms = self.account(&job, &told, (outcome, call_took), start, wishes);
             let update = Update {
                 at_ms: super::now_ms(),
                 retry_at_ms,
@@ -437,7 +443,7 @@ impl Task {
         &mut self,
         job: &Job,
         told: &Told,
-        outcome: Outcome,
+        (outcome, took): (Outcome, Duration),
         start: Instant,
         wishes: &Wishes,
     ) -> Option<i64> {
@@ -461,13 +467,8 @@ impl Task {
             Job::Topics => TOPICS_EVERY,
             Job::TopicNames => TOPIC_NAMES_EVERY,
             Job::Lag => {
-                let slow = now.saturating_duration_since(start) > LAG_SLOW;
                 let young = now.saturating_duration_since(self.started) < YOUNG;
-                match (slow, young) {
-                    (true, _) => CONFIG_EVERY,
-                    (false, true) => YOUNG_EVERY,
-                    (false, false) => LAG_EVERY,
-                }
+                lag_pause(took, wishes.interval, young)
             }
             Job::Rate(topic) => {
                 if outcome == Outcome::Refused {
@@ -516,12 +517,26 @@ impl Task {
     }
 }
 
+/// Pause after an answer about all positions that took so long.
+fn lag_pause(took: Duration, interval: Duration, young: bool) -> Duration {
+    let least = if young { YOUNG_LAG_EVERY } else { LAG_EVERY };
+    let beat = interval.min(LAG_AT_MOST).max(least);
+    (took * LAG_REST).clamp(beat, CONFIG_EVERY)
+}
+
 /// A number from 0 to 1 that differs between processes and calls.
 fn jitter() -> f64 {
     f64::from(RandomState::new().hash_one(0u8) as u32) / f64::from(u32::MAX)
 }
 
-async fn ask(client: Arc<Client>, target: Target, job: Job, deadline: Deadline) -> (Job, Told, Outcome) {
+/// The answer to a job, what it means, and how long it took without the time before its turn.
+async fn ask(
+    client: Arc<Client>,
+    target: Target,
+    job: Job,
+    deadline: Deadline,
+) -> (Job, Told, Outcome, Duration) {
+    let start = Instant::now();
     let (told, outcome) = match target {
         Target::NameServer(addr) => {
             let (told, outcome) = ask_name_server(&client, &addr, &job, deadline).await;
@@ -532,7 +547,7 @@ async fn ask(client: Arc<Client>, target: Target, job: Job, deadline: Deadline) 
             (Told::Broker(id, told), outcome)
         }
     };
-    (job, told, outcome)
+    (job, told, outcome, start.elapsed())
 }
 
 async fn ask_name_server(
@@ -641,4 +656,26 @@ pub(super) fn is_refusal(why: &str) -> bool {
     [DENIED, NOT_SUPPORTED]
         .iter()
         .any(|word| why.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_has_five_looks_at_all_positions_and_a_slow_broker_rests() {
+        let s = Duration::from_secs;
+        let quick = Duration::from_millis(20);
+        // A young console has a slope after four pauses.
+        assert_eq!(lag_pause(quick, Duration::from_millis(500), true), s(2));
+        assert_eq!(lag_pause(quick, s(2), false), s(4));
+        for interval in [s(1), s(5), s(60), s(3600)] {
+            for young in [true, false] {
+                assert!(lag_pause(quick, interval, young) * 4 <= s(60), "{interval:?}");
+            }
+        }
+        // Five hundredths of the broker's time at most.
+        assert_eq!(lag_pause(Duration::from_millis(700), s(2), true), s(14));
+        assert_eq!(lag_pause(s(20), s(2), true), s(60));
+    }
 }

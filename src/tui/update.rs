@@ -9,7 +9,7 @@ use super::input::Input;
 use super::keys::Command;
 use super::model::{Told, Update};
 use super::palette::{Choice, palette};
-use super::place::{Place, Screen};
+use super::place::{Pane, Place, Screen};
 use super::store;
 use super::table::Filter;
 use super::view::theme::Palette;
@@ -108,6 +108,8 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
     store::follow(app);
     super::messages::settle(app);
     super::dead::settle(app);
+    // What is asked for is what is in view now.
+    app.follow();
     ask(app, &mut actions);
     if app
         .notice
@@ -120,8 +122,28 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
     actions
 }
 
+/// Topics whose rates are on the screen, by name.
+fn interest(app: &App) -> Vec<String> {
+    let mut names = match (app.place.screen, app.place.topic()) {
+        (Screen::Topics, _) => app.visible(Pane::Topics),
+        (Screen::Topic, Some(name)) => vec![name.to_owned()],
+        _ => {
+            let top = rows::top_topics(&app.model).into_iter().take(INTEREST);
+            top.map(|(topic, _)| topic.name.clone()).collect()
+        }
+    };
+    // Another order is no other wish.
+    names.sort_unstable();
+    names
+}
+
 /// Wishes follow what is on the screen.
 fn ask(app: &mut App, actions: &mut Vec<Action>) {
+    let interest = interest(app);
+    if interest != app.interest {
+        app.interest.clone_from(&interest);
+        actions.push(Action::Interest(interest));
+    }
     let wanted = app.wants();
     // What is asked once is asked anew each time, and shown when it is there.
     for fresh in wanted
@@ -148,15 +170,6 @@ fn ask(app: &mut App, actions: &mut Vec<Action>) {
 fn settle(app: &mut App, actions: &mut Vec<Action>) {
     let roster = app.model.settle(app.now_ms, app.settings.interval);
     actions.extend(roster.into_iter().map(Action::Roster));
-    let interest: Vec<String> = rows::top_topics(&app.model)
-        .into_iter()
-        .take(INTEREST)
-        .map(|(topic, _)| topic.name.clone())
-        .collect();
-    if interest != app.interest {
-        app.interest.clone_from(&interest);
-        actions.push(Action::Interest(interest));
-    }
     let versions = app.model.registered_versions();
     if versions != app.versions {
         app.versions.clone_from(&versions);

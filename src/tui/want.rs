@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::lag::GroupKind;
+use crate::client::scale::kept::KeptWay;
 use crate::client::snapshot::GroupLag;
 
 use super::deed::Sheet;
@@ -32,6 +33,8 @@ pub enum Want {
     Messages(messages::search::Question),
     /// Dead letters.
     Dead(dead::ask::Question),
+    /// Scalings that are on their way, or were interrupted: those of other sessions as well.
+    Ways,
 }
 
 impl Want {
@@ -40,7 +43,7 @@ impl Want {
     pub const fn is_apart(&self) -> bool {
         matches!(
             self,
-            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_)
+            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_) | Self::Ways
         )
     }
 
@@ -84,6 +87,8 @@ pub enum Found {
     Messages(messages::search::Answer),
     /// Of [`Want::Dead`].
     Dead(dead::ask::Answer),
+    /// Of [`Want::Ways`].
+    Ways(Vec<KeptWay>),
 }
 
 /// A topic in a list.

@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::deed::{Deed, DeedTold, Level, Rehearsal, Report};
 use super::form::Form;
 use super::input::Input;
+use crate::client::scale::Progress;
 
 /// Lines of progress that are kept.
 const LINES: usize = 200;
@@ -45,6 +46,8 @@ pub struct Work {
     pub scroll: usize,
     /// Progress, oldest first.
     pub lines: Vec<String>,
+    /// Where it is, when it is a scaling.
+    pub way: Option<Progress>,
     /// A stop was asked for.
     pub stopping: bool,
     /// The form that it was filled in with.
@@ -86,6 +89,7 @@ impl Work {
             apply: false,
             scroll: 0,
             lines: Vec::new(),
+            way: None,
             stopping: false,
             form: None,
         }
@@ -113,6 +117,7 @@ impl Work {
                 }
                 self.lines.push(line);
             }
+            DeedTold::Way(progress) => self.way = Some(*progress),
             DeedTold::Done(report) => {
                 self.stage = Stage::Done(report);
                 self.scroll = 0;

@@ -84,7 +84,7 @@ impl Machine {
         list
     }
 
-    fn step_text(&self, step: Step) -> String {
+    pub(super) fn step_text(&self, step: Step) -> String {
         match step {
             Step::RaiseRead => self.change("read", |on| (on.before.read, on.widest().max(on.before.read))),
             Step::Readers => "consumers see and own the queues".into(),

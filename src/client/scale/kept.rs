@@ -2,10 +2,11 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Machine;
+use super::{Machine, Progress};
 use crate::replace::{self, beside};
 
 /// The file's `api`.
@@ -29,6 +30,50 @@ pub struct Kept {
     pub undoing: bool,
     /// Plan, settings and step.
     pub machine: Machine,
+    /// It was interrupted: nobody goes it now.
+    #[serde(default)]
+    pub stopped: Option<Stopped>,
+}
+
+/// How a way was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// When, epoch ms.
+    pub at_ms: i64,
+    /// Why.
+    pub why: String,
+}
+
+/// A way that is kept, for whoever shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptWay {
+    /// Cluster of the topic.
+    pub cluster: String,
+    /// Topic name.
+    pub topic: String,
+    /// It leads back to earlier numbers.
+    pub undoing: bool,
+    /// Where it is.
+    pub progress: Progress,
+    /// It was interrupted.
+    pub stopped: Option<Stopped>,
+}
+
+/// Who goes a way writes at least that often that it does.
+pub const SIGN_EVERY: Duration = Duration::from_secs(10);
+
+impl KeptWay {
+    /// When somebody was seen on it last, epoch ms.
+    pub fn sign_ms(&self) -> i64 {
+        let stopped_ms = self.stopped.as_ref().map_or(0, |stopped| stopped.at_ms);
+        self.progress.seen_ms.max(self.progress.since_ms).max(stopped_ms)
+    }
+
+    /// True when nobody goes it: it was interrupted, or three signs of life did not come.
+    pub fn is_abandoned(&self, now_ms: i64) -> bool {
+        let silent = now_ms.saturating_sub(self.sign_ms());
+        self.stopped.is_some() || silent > 3 * super::machine::ms(SIGN_EVERY)
+    }
 }
 
 impl Kept {
@@ -48,6 +93,27 @@ impl Kept {
             begun,
             undoing: false,
             machine,
+            stopped: None,
+        }
+    }
+
+    /// The same, interrupted.
+    #[must_use]
+    pub fn stopped(self, at_ms: i64, why: String) -> Self {
+        Self {
+            stopped: Some(Stopped { at_ms, why }),
+            ..self
+        }
+    }
+
+    /// What a screen shows of it.
+    pub fn way(&self) -> KeptWay {
+        KeptWay {
+            cluster: self.cluster.clone(),
+            topic: self.machine.plan().topic.clone(),
+            undoing: self.undoing,
+            progress: self.machine.progress(),
+            stopped: self.stopped.clone(),
         }
     }
 
@@ -138,6 +204,25 @@ impl PlanFile {
             .filter_map(|other| Self::peek(&other).ok().flatten())
             .filter(|kept| kept.machine.plan().topic == topic)
             .collect()
+    }
+
+    /// The ways that are kept under a state directory, of the clusters of these name servers, by topic. A file that cannot
+    /// be read is left to the command that wants it.
+    pub fn ways(state_dir: &Path, name_servers: &[String]) -> Vec<KeptWay> {
+        let servers = in_order(name_servers);
+        let files = std::fs::read_dir(state_dir.join("scale")).ok();
+        let mut ways: Vec<KeptWay> = files
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .filter_map(|path| Self::peek(&path).ok().flatten())
+            .filter(|kept| kept.name_servers == servers)
+            .map(|kept| kept.way())
+            .collect();
+        ways.sort_by(|a, b| (&a.topic, &a.cluster).cmp(&(&b.topic, &b.cluster)));
+        ways
     }
 
     /// What is kept of a topic's way, without a lock: for a look.
@@ -250,6 +335,21 @@ mod tests {
         assert!(PlanFile::open(other.clone()).unwrap().1.is_none());
         assert_eq!(PlanFile::elsewhere(&other, "T").len(), 1);
         assert!(PlanFile::elsewhere(file.path(), "T").is_empty());
+        let ways = PlanFile::ways(dir.path(), &turned);
+        assert_eq!(ways, [kept.way()]);
+        assert!(PlanFile::ways(dir.path(), &one).is_empty());
+        assert!(PlanFile::ways(&dir.path().join("none"), &turned).is_empty());
+    }
+
+    #[test]
+    fn a_way_is_gone_while_it_gives_signs_of_life() {
+        // Entered at 5 ms, never looked at.
+        let way = kept().way();
+        assert!(!way.is_abandoned(30_005));
+        assert!(way.is_abandoned(30_006));
+        let stopped = kept().stopped(9_000, "Ctrl-C".into()).way();
+        assert!(stopped.is_abandoned(9_001));
+        assert_eq!(stopped.sign_ms(), 9_000);
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub struct Machine {
     pub(super) settings: Settings,
     pub(super) step: Step,
     /// When the step was entered, epoch ms.
-    entered_ms: i64,
+    pub(super) entered_ms: i64,
     /// When this run began, epoch ms.
     started_ms: i64,
     /// What happened that is worth telling at the end.
@@ -102,6 +102,12 @@ pub struct Machine {
     /// Ends before the new queues came, or as they were seen first: one of a longer life of the topic has messages.
     #[serde(default, with = "rows")]
     first_ends: Ends,
+    /// When the topic was looked at last, epoch ms.
+    #[serde(default)]
+    pub(super) seen_ms: i64,
+    /// What the step waited for then.
+    #[serde(default)]
+    pub(super) waits: Vec<String>,
     #[serde(skip)]
     pub(super) memory: Memory,
 }
@@ -169,6 +175,8 @@ impl Machine {
             started_ms: now_ms,
             notes: Vec::new(),
             first_ends: Ends::new(),
+            seen_ms: 0,
+            waits: Vec::new(),
             memory: Memory::default(),
         }
     }
@@ -178,6 +186,8 @@ impl Machine {
     pub fn resumed(mut self, now_ms: i64) -> Self {
         if self.step == Step::LowerRead {
             self.step = Step::Drain;
+            self.entered_ms = now_ms;
+            self.waits.clear();
         }
         self.started_ms = now_ms;
         self.memory = Memory::default();
@@ -299,6 +309,17 @@ impl Machine {
 
     /// The decision after a look.
     pub fn next(&mut self, seen: &Observation) -> Next {
+        self.seen_ms = seen.now_ms;
+        let next = self.decision(seen);
+        match &next {
+            Next::Wait(what, _) if !what.is_empty() => self.waits.clone_from(what),
+            Next::Write(_) | Next::Begin(_) => self.waits.clear(),
+            Next::Wait(..) | Next::End(_) => {}
+        }
+        next
+    }
+
+    fn decision(&mut self, seen: &Observation) -> Next {
         let now = seen.now_ms;
         if let Some(next) = self.unseen(seen) {
             return next;
@@ -361,6 +382,7 @@ impl Machine {
     fn enter(&mut self, step: Step, now: i64) {
         self.step = step;
         self.entered_ms = now;
+        self.waits.clear();
         self.memory.repeats = 0;
         self.memory.ends = None;
         self.memory.nothing_waited = false;

@@ -12,8 +12,8 @@
 //! [`Client::scale_find`](crate::client::Client::scale_find) reads the topic, [`Wish::plan`] makes the plan,
 //! [`Observer::survey`](observe::Observer::survey) tells what it has to reckon with before anything is changed.
 //! [`Machine`] decides, from what was seen, what to do next; it knows no clock and no network. [`run`](run::run) sees
-//! and does. [`Machine::checks`] is the list of steps and conditions for whoever shows it, [`kept`] the plan file that
-//! an interrupted way is gone on from.
+//! and does. [`Machine::checks`] is the list of steps and conditions for whoever shows it, [`Machine::progress`] where it is,
+//! [`kept`] the plan file that an interrupted way is gone on from.
 
 pub mod begins;
 mod checks;
@@ -24,6 +24,7 @@ pub mod marker;
 pub mod observe;
 pub mod pending;
 mod plan;
+mod progress;
 pub mod run;
 mod settings;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use checks::{Check, CheckState};
 pub use machine::{End, Machine, Next, Step};
 pub use plan::{Found, OnBroker, Plan, Queues, Refused, Wish, unwaitable};
+pub use progress::Progress;
 pub use settings::{Overrides, Phase, Settings};
 
 /// Ends of queues by broker name and number.

@@ -433,6 +433,62 @@ fn the_deadline_names_what_was_waited_for() {
 }
 
 #[test]
+fn a_way_says_its_step_of_how_many_and_what_it_waits_for_even_from_its_file() {
+    let (mut model, plan) = shrink();
+    let first = Machine::new(plan.clone(), settings(), model.now).progress();
+    assert_eq!(
+        (first.at, first.of, first.place().as_str()),
+        (1, 5, "step 1 of 5")
+    );
+    assert_eq!(first.step, "write 16 → 8 on b");
+    assert_eq!(
+        first.left,
+        [
+            "name servers show it",
+            "drain queues 8-15",
+            "read 16 → 8 on b",
+            "name servers show it"
+        ]
+    );
+    let mut machine = draining(&mut model, &plan, settings());
+    let entered = model.now - TICK;
+    machine.next(&model.look(&plan));
+    let at = machine.progress();
+    assert_eq!((at.at, at.of, at.done), (3, 5, false));
+    assert_eq!(at.step, "drain queues 8-15");
+    assert_eq!((at.since_ms, at.seen_ms), (entered, model.now));
+    // 60 s less the two that have passed.
+    let wait = "59s more for producers to see the new number";
+    assert!(at.waits.iter().any(|what| what == wait), "{:?}", at.waits);
+    assert_eq!(at.left, ["read 16 → 8 on b", "name servers show it"]);
+    // Another process knows what it waits for as well.
+    let text = serde_json::to_string(&machine).unwrap();
+    let kept = serde_json::from_str::<Machine>(&text).unwrap().progress();
+    assert_eq!(
+        kept,
+        Progress {
+            met: Vec::new(),
+            ..at
+        }
+    );
+    let mut steps = vec![3];
+    for _ in 0..1_000 {
+        let next = machine.next(&model.look(&plan));
+        steps.push(machine.progress().at);
+        match next {
+            Next::End(End::Done) => break,
+            Next::Write(writes) => model.numbers.extend(writes),
+            other => assert!(matches!(other, Next::Wait(..)), "{other:?}"),
+        }
+        model.tick(false);
+    }
+    assert!(steps.is_sorted(), "{steps:?}");
+    let end = machine.progress();
+    assert_eq!((end.at, end.of, end.done), (5, 5, true));
+    assert!(end.left.is_empty() && end.waits.is_empty(), "{end:?}");
+}
+
+#[test]
 fn somebody_elses_change_stops_the_way() {
     let (mut model, plan) = shrink();
     let mut machine = draining(&mut model, &plan, settings());

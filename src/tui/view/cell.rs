@@ -8,6 +8,8 @@ use super::theme::Role;
 
 /// Age from which a value that could not be refreshed is doubtful.
 const DOUBTFUL_MS: u64 = 10_000;
+/// Age from which a value that is asked for only now and then says how old it is.
+const OLD_MS: u64 = 30_000;
 /// Age from which it is given up.
 const FAILED_MS: u64 = 30_000;
 
@@ -54,6 +56,16 @@ pub fn value<T>(seen: &Seen<T>, now_ms: i64, make: impl FnOnce(&T) -> Option<Cel
     }
 }
 
+/// A cell with the age of its value, where that is not of now: nobody takes it for the present.
+pub fn aged(mut cell: Cell, as_of_ms: i64, now_ms: i64) -> Cell {
+    let age = age_ms(now_ms, as_of_ms);
+    if age >= OLD_MS {
+        let age = super::text::age(age);
+        cell.pieces.push((format!(" {age} old"), Role::Label));
+    }
+    cell
+}
+
 /// The cell of a value that is not asked for while its broker is silent: no better than the broker's runtime.
 pub fn of_broker<T>(
     broker: &BrokerState,
@@ -94,5 +106,12 @@ mod tests {
         assert_eq!(at(&Seen::failed("denied: no permission"), 0), "denied");
         assert_eq!(at(&Seen::failed("n/a: not supported"), 0), "n/a");
         assert_eq!(at(&Seen::failed("bad reply: not JSON"), 0), "bad reply");
+    }
+
+    #[test]
+    fn a_value_that_was_not_asked_anew_says_how_old_it_is() {
+        let at = |now| aged(Cell::count("", 0.0), 1_000, now).plain();
+        assert_eq!(at(11_000), "0");
+        assert_eq!(at(42_000), "0 41s old");
     }
 }

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::bar::Piece;
 use super::overlay::{scrolled, typed, window};
 use super::theme::Role;
-use super::{grid, text};
+use super::{grid, text, way};
 use crate::tui::app::App;
 use crate::tui::deed::{Level, Rehearsal, Report, StepLine};
 use crate::tui::export::FORMS;
@@ -29,13 +29,32 @@ pub fn form(app: &App, form: &Form, buffer: &mut Buffer) {
         .map(|f| text::width(f.label))
         .max()
         .unwrap_or(0);
-    let error = form.error.as_ref().map(|why| (format!("! {why}"), Role::Warn));
-    let lines = form.fields.len() + form.notes.len() + 3;
+    let columns = WIDTH.min(buffer.area.width.saturating_sub(4));
+    let room = usize::from(columns.saturating_sub(4)).max(1);
+    let command = match form.deed() {
+        Ok(deed) => deed.line(),
+        Err(_) => "…".to_owned(),
+    };
+    let rest: Vec<Vec<Piece>> = (form.notes.iter())
+        .flat_map(|note| wrapped(note, room))
+        .chain([Vec::new()])
+        .chain(wrapped(&format!("command  {command}"), room))
+        .chain(form.error.iter().flat_map(|why| {
+            let parts: Vec<_> = text::wrap(why, room.saturating_sub(2)).into_iter().collect();
+            let sign = |i| if i == 0 { "! " } else { "  " };
+            let line = move |(i, part): (usize, std::borrow::Cow<'_, str>)| {
+                vec![(format!("{}{part}", sign(i)), Role::Warn)]
+            };
+            parts.into_iter().enumerate().map(line)
+        }))
+        .collect();
+    // One line stays for an error.
+    let lines = form.fields.len() + rest.len() + usize::from(form.error.is_none());
     let inside = window(
         app,
         buffer,
         &form.title,
-        WIDTH.min(buffer.area.width.saturating_sub(4)),
+        columns,
         u16::try_from(lines + 2)
             .unwrap_or(u16::MAX)
             .min(buffer.area.height),
@@ -85,20 +104,7 @@ pub fn form(app: &App, form: &Form, buffer: &mut Buffer) {
         }
         y += 1;
     }
-    let command = match form.deed() {
-        Ok(deed) => vec![("command  ".to_owned(), Role::Label), (deed.line(), Role::Plain)],
-        Err(_) => vec![
-            ("command  ".to_owned(), Role::Label),
-            ("…".to_owned(), Role::Plain),
-        ],
-    };
-    let rest = form
-        .notes
-        .iter()
-        .map(|note| plain(note.clone()))
-        .chain([Vec::new(), command])
-        .chain(error.map(|e| vec![e]));
-    for (line, y) in rest.zip(y..inside.bottom()) {
+    for (line, y) in rest.into_iter().zip(y..inside.bottom()) {
         grid::pieces(buffer, inside.x, y, inside.right(), theme, &line);
     }
 }
@@ -186,11 +192,14 @@ fn work_text(app: &App, work: &Work) -> (String, Vec<Vec<Piece>>) {
         }
         Stage::Running(rehearsal) => {
             lines.push(vec![stage(app, work)]);
-            lines.extend(progress(
-                work,
-                columns,
-                usize::from(app.size.1).saturating_sub(12),
-            ));
+            let mut room = usize::from(app.size.1).saturating_sub(12);
+            if let Some(at) = &work.way {
+                let of_way = way::lines(at, app.now_ms, columns, room);
+                room = room.saturating_sub(of_way.len() + 1);
+                lines.extend(of_way);
+                lines.push(Vec::new());
+            }
+            lines.extend(progress(work, columns, room));
             rehearsal.action.clone()
         }
         Stage::Done(report) => {

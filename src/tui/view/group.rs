@@ -66,7 +66,10 @@ pub fn title(app: &App) -> String {
     if let Some(state) = state(app) {
         let broadcast = detail(app).is_some_and(|d| d.kind == GroupKind::Broadcasting);
         let lag = if broadcast { None } else { state.total_lag() };
-        parts.push(format!("lag {}", groups::lag_cell(state, broadcast).plain()));
+        parts.push(format!(
+            "lag {}",
+            groups::lag_cell(state, broadcast, app.shown_ms()).plain()
+        ));
         parts.push(format!("slope {}", groups::slope(model, group).plain()));
         parts.push(format!("ETA {}", groups::eta(model, group, lag).plain()));
     }

@@ -58,8 +58,9 @@ pub fn table(app: &App) -> Table {
             .collect();
         let brief = app.found(&Want::GroupBrief(name.clone()));
         let of = |make: &dyn Fn(&GroupBrief) -> Cell| {
-            cell::value(brief, app.shown_ms(), |found| match found {
-                Found::GroupBrief(brief) => Some(make(brief)),
+            let now = app.shown_ms();
+            cell::value(brief, now, |found| match found {
+                Found::GroupBrief(told) => Some(cell::aged(make(told), brief.as_of_ms, now)),
                 _ => None,
             })
         };
@@ -91,7 +92,7 @@ pub fn table(app: &App) -> Table {
                     Cell::number(format!("{bound}{}", brief.clients), brief.clients as f64)
                 }),
                 Cell::number(of_topics.len().to_string(), of_topics.len() as f64),
-                lag_cell(group, broadcast),
+                lag_cell(group, broadcast, app.shown_ms()),
                 spark(model, name, SPARK),
                 slope(model, name),
                 oldest(app, group, lag),
@@ -142,15 +143,15 @@ fn mode(brief: &GroupBrief) -> String {
     format!("{} {how}", brief.takes)
 }
 
-/// Backlog of a group; `n/a` when its positions are on its clients.
-pub fn lag_cell(group: &GroupState, broadcast: bool) -> Cell {
+/// Backlog of a group, with its age where a broker takes long to tell; `n/a` when its positions are on its clients.
+pub fn lag_cell(group: &GroupState, broadcast: bool, now_ms: i64) -> Cell {
     if broadcast {
         return Cell::text("n/a");
     }
     match group.total_lag() {
         Some(lag) => {
             let bound = if group.partial { "≥" } else { "" };
-            Cell::count(bound, lag as f64)
+            cell::aged(Cell::count(bound, lag as f64), group.lag.as_of_ms, now_ms)
         }
         None => Cell::unknown(),
     }
@@ -160,7 +161,7 @@ pub fn lag_cell(group: &GroupState, broadcast: bool) -> Cell {
 pub fn spark(model: &Model, group: &str, columns: usize) -> Cell {
     let series = model.group_series.get(group);
     let spark = series.map_or_else(String::new, |s| {
-        bar::sparkline(s.tail(history::POINTS), columns, Base::Lowest)
+        bar::sparkline(s.within(history::TEN_MINUTES_MS), columns, Base::Lowest)
     });
     Cell::of(spark, Role::Data)
 }

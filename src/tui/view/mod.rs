@@ -19,6 +19,7 @@ pub mod text;
 pub mod theme;
 pub mod topic;
 pub mod topics;
+mod way;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -130,6 +131,10 @@ fn at_right(buffer: &mut Buffer, area: Rect, theme: Theme, pieces: &[Piece]) -> 
     x
 }
 
+/// Places of the totals in the first line.
+const IN: usize = 3;
+const OUT: usize = 4;
+
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let model = app.shown();
     let theme = app.theme();
@@ -223,6 +228,13 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
         Some(Trend::Flat) | None => {}
     }
     groups.push(lag);
+    // Where not all fit, a backlog says more than what comes in, and that more than what goes out.
+    for least in [OUT, IN, IN] {
+        let all: usize = groups.iter().map(|group| width(group)).sum();
+        if all > usize::from(end.saturating_sub(area.x)) {
+            groups.remove(least);
+        }
+    }
     let mut x = area.x;
     for group in groups {
         let columns = u16::try_from(width(&group)).unwrap_or(u16::MAX);
@@ -577,6 +589,14 @@ fn moves(app: &App) -> String {
     }
 }
 
+/// Which pane has the focus, from 1, of how many, when not all of them are on the terminal.
+fn hidden_panes(app: &App) -> Option<(usize, usize)> {
+    let all = app.place.screen.panes();
+    let shown = layout::areas(app)?.panes.len();
+    let at = all.iter().position(|pane| *pane == app.focus())?;
+    (shown < all.len()).then_some((at + 1, all.len()))
+}
+
 /// Keys of the screen that fit, from the key table.
 fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = app.theme();
@@ -613,17 +633,21 @@ fn footer(app: &App, area: Rect, buffer: &mut Buffer) {
         );
         return;
     }
+    // The screens have their numbers above; that a pane is there which has no room stands nowhere else.
+    let hidden = hidden_panes(app);
+    let second = match hidden {
+        Some((at, all)) => (app.key(Command::NextPane), format!(" pane {at}/{all}")),
+        None => ("1-9".to_owned(), " screen".to_owned()),
+    };
     let mut groups: Vec<[Piece; 2]> = vec![
         [(moves(app), Role::Label), (" move".to_owned(), Role::Plain)],
-        [
-            ("1-9".to_owned(), Role::Label),
-            (" screen".to_owned(), Role::Plain),
-        ],
+        [(second.0, Role::Label), (second.1, Role::Plain)],
     ];
     groups.extend(
         (app.settings.keys)
             .on_screen(app.place.screen, app.settings.read_only)
             .filter(|b| !b.footer.is_empty())
+            .filter(|b| hidden.is_none() || b.command != Command::NextPane)
             .filter(|b| app.place.screen != Screen::Store || !b.command.is_view())
             .map(|b| {
                 [

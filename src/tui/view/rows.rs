@@ -649,20 +649,21 @@ fn top_topic_rows(app: &App) -> Table {
     let model = app.shown();
     let mut table = Table::new([("TOPIC", false, 0), ("IN/s", true, 0), ("10 MIN", false, 1)]);
     let columns = spark_columns(app, 20);
-    for (topic, rate) in top_topics(model).into_iter().take(RANKED) {
+    for (topic, _) in top_topics(model).into_iter().take(RANKED) {
         let name = &topic.name;
-        let partial = topic.brokers.iter().any(|b| b.in_tps.fresh().is_none());
-        let bound = if partial { "≥" } else { "" };
         let series = model.topic_series.get(name);
         let spark = series.map_or_else(String::new, |s| {
-            bar::sparkline(s.tail(history::POINTS), columns, Base::Zero)
+            bar::sparkline(s.within(history::TEN_MINUTES_MS), columns, Base::Zero)
         });
-        let rate = rate.map_or_else(Cell::failed, |rate| Cell::count(bound, rate));
         table.rows.push(Row {
             id: name.clone(),
             name: name.clone(),
             subject: Some(Subject::Topic(name.clone())),
-            cells: vec![Cell::text(name), rate, Cell::of(spark, Role::Data)],
+            cells: vec![
+                Cell::text(name),
+                super::topics::rate(topic, app.shown_ms()),
+                Cell::of(spark, Role::Data),
+            ],
         });
     }
     table
@@ -697,7 +698,7 @@ fn worst_lag(app: &App) -> Table {
             subject: Some(Subject::Group(group.name.clone())),
             cells: vec![
                 Cell::text(&group.name),
-                groups::lag_cell(group, false),
+                groups::lag_cell(group, false, app.shown_ms()),
                 groups::spark(model, &group.name, columns),
                 groups::oldest(app, group, Some(lag)),
                 groups::eta(model, &group.name, Some(lag)),

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 
 use super::bar::{self, Piece};
 use super::theme::Role;
-use super::{grid, groups, text, topics};
+use super::{grid, groups, text, topics, way};
 use crate::client::findings::Subject;
 use crate::client::snapshot::{BrokerId, GroupLag, TopicState};
 use crate::tui::app::App;
@@ -48,6 +48,11 @@ pub fn title(app: &App) -> String {
         if state.brokers.iter().any(|on| on.order) {
             parts.push("ordered".to_owned());
         }
+    }
+    let work = app.work_on(&Subject::Topic(topic.to_owned()));
+    let way = work.and_then(|work| work.way.as_ref());
+    if let Some(at) = way.or_else(|| app.kept_way(topic).map(|kept| &kept.progress)) {
+        parts.push(format!("scaling: {}", at.place()));
     }
     parts.extend(super::stale(app, app.found(&Want::Topic(topic.to_owned()))));
     if let Some(detail) = detail(app) {
@@ -280,23 +285,23 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
     // What runs counts more than what was looked at since.
     let newest = || (app.works.iter().rev()).find(|w| w.deed.about.as_ref() == Some(&subject));
     let last = app.work_on(&subject).or_else(newest);
-    match last {
-        Some(work) => lines.extend(work_lines(app, work, columns, rows.saturating_sub(lines.len()))),
-        None if app.settings.read_only => {}
-        None => {
-            lines.push(plain(format!(
-                "{} sets the numbers: a plan that waits until nothing can be lost",
-                app.key(Command::Queues)
-            )));
-            lines.push(plain("more: readers first, then writers".to_owned()));
-            lines.push(plain(
+    let room = rows.saturating_sub(lines.len());
+    match (last, app.kept_way(&state.name)) {
+        (Some(work), kept) if work.is_running() || kept.is_none() => {
+            lines.extend(work_lines(app, work, columns, room));
+        }
+        (_, Some(kept)) => lines.extend(way::of_kept(app, kept, columns, room)),
+        _ if app.settings.read_only => {}
+        _ => {
+            let hints = [
+                format!("{} sets the numbers, by a plan that", app.key(Command::Queues)),
+                "waits until no message can be lost".to_owned(),
+                "more: readers first, then writers".to_owned(),
                 "fewer: writers leave, queues drain, readers leave".to_owned(),
-            ));
-            lines.push(plain(format!(
-                "{} goes back after an interruption; {} changes the permission",
-                app.key(Command::Undo),
-                app.key(Command::Perm)
-            )));
+                format!("{} goes back after an interruption", app.key(Command::Undo)),
+                format!("{} changes the permission", app.key(Command::Perm)),
+            ];
+            lines.extend(hints.map(plain));
         }
     }
     lines
@@ -304,10 +309,14 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
 
 /// A change of the topic: the command, its state, the newest lines of progress.
 fn work_lines(app: &App, work: &Work, columns: usize, room: usize) -> Vec<Vec<Piece>> {
-    let mut lines = vec![
-        vec![(work.deed.line(), Role::Label)],
-        vec![super::dialog::stage(app, work)],
-    ];
+    let mut lines = Vec::new();
+    if let Some(at) = work.way.as_ref().filter(|_| work.is_running()) {
+        lines.push(vec![super::dialog::stage(app, work)]);
+        lines.extend(way::lines(at, app.now_ms, columns, room.saturating_sub(1)));
+        return lines;
+    }
+    lines.push(vec![(work.deed.line(), Role::Label)]);
+    lines.push(vec![super::dialog::stage(app, work)]);
     let room = room.saturating_sub(lines.len());
     lines.extend(super::dialog::progress(work, columns, room));
     lines

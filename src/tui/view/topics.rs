@@ -86,7 +86,7 @@ pub fn table(app: &App) -> Table {
             queues(topic),
             perm(topic),
             brokers(topic),
-            rate(topic),
+            rate(topic, app.shown_ms()),
             spark(model, &topic.name),
         ];
         cells.extend(brief(app, &topic.name));
@@ -185,14 +185,16 @@ fn brokers(topic: &TopicState) -> Cell {
     Cell::number(names.len().to_string(), names.len() as f64)
 }
 
-/// Messages a second; a lower bound when a broker's part is missing.
-pub fn rate(topic: &TopicState) -> Cell {
-    let known = topic.brokers.iter().filter_map(|on| on.in_tps.fresh());
+/// Messages a second; a lower bound when a broker's part is missing, with its age when it was not asked lately.
+pub fn rate(topic: &TopicState, now_ms: i64) -> Cell {
+    let told = || topic.brokers.iter().filter(|on| on.in_tps.fresh().is_some());
+    let known = told().filter_map(|on| on.in_tps.fresh());
     match known.copied().reduce(|a, b| a + b) {
         Some(rate) => {
             let partial = topic.brokers.iter().any(|on| on.in_tps.fresh().is_none());
             let bound = if partial { "≥" } else { "" };
-            Cell::count(bound, rate)
+            let as_of_ms = told().map(|on| on.in_tps.as_of_ms).min().unwrap_or(now_ms);
+            cell::aged(Cell::count(bound, rate), as_of_ms, now_ms)
         }
         None if topic.brokers.iter().all(|on| on.in_tps.is_unasked()) => Cell::unknown(),
         None => Cell::failed(),
@@ -202,7 +204,7 @@ pub fn rate(topic: &TopicState) -> Cell {
 fn spark(model: &Model, name: &str) -> Cell {
     let series = model.topic_series.get(name);
     let spark = series.map_or_else(String::new, |s| {
-        bar::sparkline(s.tail(history::POINTS), SPARK, Base::Zero)
+        bar::sparkline(s.within(history::TEN_MINUTES_MS), SPARK, Base::Zero)
     });
     Cell::of(spark, Role::Data)
 }
@@ -214,7 +216,7 @@ fn brief(app: &App, name: &str) -> [Cell; 2] {
     let silent = app.shown().silent_masters().next().is_some();
     let of = |make: &dyn Fn(&crate::tui::want::TopicBrief) -> Cell| {
         cell::value(seen, now, |found| match found {
-            Found::TopicBrief(brief) => Some(make(brief)),
+            Found::TopicBrief(brief) => Some(cell::aged(make(brief), seen.as_of_ms, now)),
             _ => None,
         })
     };
@@ -242,10 +244,22 @@ fn note(app: &App, topic: &TopicState, notes: &HashMap<&str, &Finding>) -> Cell 
     // Numbers on their way are no finding.
     if let Some(work) = app.work_on(&Subject::Topic(topic.name.clone())) {
         let verb = work.deed.words.get(1).map_or("changing", String::as_str);
+        let at = work
+            .way
+            .as_ref()
+            .map_or_else(String::new, |way| format!(" step {} of {}", way.at, way.of));
         return Cell::of(
-            format!("~ {verb}, {} shows it", app.key(Command::Works)),
+            format!("~ {verb}{at}, {} shows it", app.key(Command::Works)),
             Role::Warn,
         );
+    }
+    if let Some(kept) = app.kept_way(&topic.name) {
+        let place = kept.progress.place();
+        return if kept.is_abandoned(app.shown_ms()) {
+            Cell::of(format!("! scale stopped at {place}"), Role::Warn)
+        } else {
+            Cell::of(format!("~ scale {place}"), Role::Warn)
+        };
     }
     if let Some(finding) = notes.get(topic.name.as_str()) {
         let (glyph, role) = super::rows::severity(finding.severity);

@@ -116,7 +116,12 @@ async fn interrupted(rmq: &Rmq, line: &str, begins: &str) -> (Option<i32>, Strin
         let mut child = command.spawn().unwrap();
         let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
         while let Some(Ok(line)) = lines.next() {
-            if line.starts_with(&begins) {
+            // A scaling says its step of how many first.
+            let text = match line.split_once(", ") {
+                Some((place, text)) if place.starts_with("step ") => text,
+                _ => &line,
+            };
+            if text.starts_with(&begins) {
                 break;
             }
         }

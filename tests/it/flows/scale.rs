@@ -261,6 +261,7 @@ async fn an_interrupt_after_each_step_leaves_every_written_queue_read() {
                 "{step}: {told:?}"
             );
             if code == 130 {
+                assert!(told.1.contains("was interrupted at step "), "{step}: {told:?}");
                 let goal: i64 = target.parse().unwrap();
                 let state = match (read, write) {
                     (4, 4) => "as before, nothing changed".to_owned(),
@@ -273,6 +274,12 @@ async fn an_interrupt_after_each_step_leaves_every_written_queue_read() {
                     told.1.contains(&format!("state: {state}")),
                     "after \"{step}\": {told:?}"
                 );
+                // Who comes later is told how far it is.
+                let again = rmq
+                    .line(&format!("topic scale {topic} --to {target} --yes"))
+                    .await;
+                assert!(again.stderr.contains("is being scaled since"), "{again:?}");
+                assert!(again.stderr.contains("(step "), "{again:?}");
                 done(&rmq, &format!("topic scale {topic} --resume --yes {QUICK}")).await;
             }
             let target: i64 = target.parse().unwrap();

@@ -1,11 +1,16 @@
 //! Changes made on the screen, against servers of this process: what the CLI then reads is what the screen said.
 
 use rmq::client::findings::Subject;
+use rmq::client::scale::Progress;
+use rmq::client::scale::kept::{KeptWay, Stopped};
 use rmq::tui::app::{self, Action, App, Event, Screen};
-use rmq::tui::deed::{Deed, DeedTold, Report, StepLine};
-use rmq::tui::work::Work;
+use rmq::tui::deed::{Deed, DeedTold, Level, Rehearsal, Report, StepLine};
+use rmq::tui::keys::Command;
+use rmq::tui::model::{Told, Update};
+use rmq::tui::want::{Found, Want};
+use rmq::tui::work::{Stage, Work};
 
-use super::fixture::{Look, NOW, Story, console, press};
+use super::fixture::{Look, NOW, Story, console, picture, press, text};
 use super::program::Program;
 use crate::cli::{Cluster, Rmq};
 
@@ -175,6 +180,101 @@ async fn a_read_only_console_offers_no_change() {
         assert!(program.ends().0);
     })
     .await;
+}
+
+#[test]
+fn a_scaling_says_which_step_it_is_at_while_it_runs_and_when_it_was_interrupted() {
+    let mut app = console(Story::Healthy, Screen::Topic, Look::of((100, 30)));
+    let topic = app.place.topic().expect("it is about a topic").to_owned();
+    let progress = Progress {
+        at: 3,
+        of: 5,
+        done: false,
+        step: "drain queues 8-15".into(),
+        since_ms: NOW - 80_000,
+        seen_ms: NOW - 1_000,
+        waits: vec!["CID_pay (clustering) has 92354 unread".into()],
+        met: Vec::new(),
+        left: vec!["read 16 → 8 on broker-a".into(), "name servers show it".into()],
+    };
+    let says = |app: &rmq::tui::app::App, parts: &[&str]| {
+        let shown = text(&picture(app));
+        for part in parts {
+            assert!(shown.contains(part), "no \"{part}\" in\n{shown}");
+        }
+    };
+    let step = [
+        "step 3 of 5, since 1m20s: drain queues 8-15",
+        "waits for CID_pay (clustering) has 92354 unread",
+        "then 4 read 16 → 8 on broker-a",
+        "then 5 name servers show it",
+    ];
+    let deed = Deed::new(["topic", "scale", &topic, "--to=8"]).about(Subject::Topic(topic.clone()));
+    let mut work = Work::new(100, deed, NOW - 120_000);
+    work.stage = Stage::Running(Box::new(Rehearsal {
+        action: format!("scale topic {topic}"),
+        object: topic.clone(),
+        cluster: "c".into(),
+        level: Level::Name,
+        steps: Vec::new(),
+        impact: Vec::new(),
+        lines: Vec::new(),
+    }));
+    app.works.push(work);
+    let told = DeedTold::Way(Box::new(progress.clone()));
+    app::update(&mut app, NOW, Event::Deed(100, told));
+    says(&app, &step);
+    press(&mut app, "4");
+    says(&app, &["~ scale step 3 of 5"]);
+    let changes = app.key(Command::Works);
+    press(&mut app, &changes);
+    says(&app, &step);
+    press(&mut app, "esc");
+    // Of another session, whose file tells: while it goes on, and after it was interrupted.
+    app.works.clear();
+    let mut way = KeptWay {
+        cluster: "c".into(),
+        topic: topic.clone(),
+        undoing: false,
+        progress,
+        stopped: None,
+    };
+    let hear = |app: &mut rmq::tui::app::App, way: &KeptWay, at_ms| {
+        let update = Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Found(Want::Ways, Ok(Found::Ways(vec![way.clone()]))),
+        };
+        app::update(app, NOW, Event::Updates(vec![update]));
+    };
+    hear(&mut app, &way, NOW + 1);
+    says(&app, &["~ scale step 3 of 5"]);
+    press(&mut app, "[");
+    says(&app, &step);
+    says(
+        &app,
+        &["~ somebody scales it, looked 1s ago", "scaling: step 3 of 5"],
+    );
+    way.stopped = Some(Stopped {
+        at_ms: NOW - 30_000,
+        why: "Ctrl-C".into(),
+    });
+    hear(&mut app, &way, NOW + 2);
+    says(&app, &[step[0], step[2], step[3]]);
+    let waited = "waited for CID_pay (clustering) has 92354 unread";
+    says(
+        &app,
+        &["✗ interrupted 30s ago", "q goes on with it, u goes back", waited],
+    );
+    let resumes = press(&mut app, "q").into_iter().find_map(|action| match action {
+        Action::Rehearse(_, deed) => Some(deed.words.join(" ")),
+        _ => None,
+    });
+    let line = format!("topic scale {topic} --resume");
+    assert!(resumes.is_some_and(|words| words.starts_with(&line)));
+    press(&mut app, "esc");
+    press(&mut app, "4");
+    says(&app, &["! scale stopped at step 3 of 5"]);
 }
 
 #[test]

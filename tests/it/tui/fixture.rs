@@ -559,6 +559,7 @@ fn found(want: &Want, story: Story) -> Found {
         Want::Store(_) | Want::Wire(_) => unreachable!("no store is asked for by a story"),
         Want::Messages(question) => Found::Messages(super::messages::answer(question, story)),
         Want::Dead(question) => Found::Dead(super::dead::answer(question, story)),
+        Want::Ways => Found::Ways(Vec::new()),
     }
 }
 

@@ -110,6 +110,32 @@ fn a_finding_is_one_enter_away_from_its_screen() {
 }
 
 #[test]
+fn the_rates_that_are_asked_for_are_those_of_the_rows_on_the_screen() {
+    let mut app = console(Story::Healthy, Screen::Overview, at((100, 30)));
+    super::fixture::flood(&mut app);
+    let asked = |actions: Vec<Action>| {
+        actions.into_iter().rev().find_map(|action| match action {
+            Action::Interest(topics) => Some(topics),
+            _ => None,
+        })
+    };
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    let first = asked(press(&mut app, "4"));
+    assert_eq!(first, Some(sorted(app.visible(Pane::Topics))));
+    // The end of the list, of which nothing is known yet.
+    let last = asked(press(&mut app, "G"));
+    assert_eq!(last, Some(sorted(app.visible(Pane::Topics))));
+    assert_ne!(first, last);
+    press(&mut app, "enter");
+    let table = app.table(Pane::Topics);
+    let name = &table.rows[table.rows.len() - 1].name;
+    assert_eq!(app.place.topic(), Some(name.as_str()));
+}
+
+#[test]
 fn the_selection_follows_its_row_when_the_order_changes() {
     let mut app = console(Story::OneDead, Screen::Brokers, at((100, 30)));
     press(&mut app, "j");

@@ -161,14 +161,17 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
     }
     // A broker writes its process id into it.
     let by = match checks.abort.as_deref() {
-        Some(text) if !text.is_empty() => format!("  pid {}", text::clean(text)),
-        _ => String::new(),
+        Some(text) if !text.is_empty() => format!("pid {}", text::clean(text)),
+        _ => "a broker".to_owned(),
     };
     out.push(match (&checks.abort, checks.holder) {
-        (Some(_), Some(_)) => row("abort file", format!("present: a broker runs{by}"), Role::Plain),
+        (Some(_), Some(_)) => row("abort file", format!("present: {by} runs"), Role::Plain),
         (Some(_), None) => row(
             "abort file",
-            format!("! present: not a clean stop{by}"),
+            match roomy {
+                true => format!("! present: not a clean stop of {by}"),
+                false => "! not a clean stop".to_owned(),
+            },
             Role::Warn,
         ),
         (None, _) => row("abort file", "✓ none: a clean stop", Role::Ok),
@@ -204,7 +207,10 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
                 ),
                 (Some(end), None) => (digits(end), Role::Plain),
                 (None, _) => (
-                    "? not looked at: more than 64 MiB to read".to_owned(),
+                    match roomy {
+                        true => "? not looked at: more than 64 MiB to read".to_owned(),
+                        false => "? over 64 MiB to read".to_owned(),
+                    },
                     Role::Plain,
                 ),
             };
@@ -239,7 +245,8 @@ fn told(app: &App, checks: &Checks, roomy: bool) -> Vec<Vec<Piece>> {
         } else {
             Role::Crit
         };
-        out.push(row(&text::fit(&format!("  {}", table.name), 20), text, role));
+        // A blank between the name and its state.
+        out.push(row(&text::fit(&format!("  {}", table.name), 19), text, role));
     }
     out
 }

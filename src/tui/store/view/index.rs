@@ -196,6 +196,12 @@ pub fn note(app: &App) -> Vec<Piece> {
             Role::Crit,
         )];
     }
+    if survey.behind_count > 0 && app.store.is_live() {
+        return vec![plain(format!(
+            "{} slots are ahead of the header: a broker is writing ",
+            digits(survey.behind_count)
+        ))];
+    }
     if survey.behind_count > 0 {
         return vec![(
             format!(
@@ -507,15 +513,13 @@ pub fn lengths(app: &App, area: Rect, buffer: &mut Buffer) {
     let room = usize::from(area.width.saturating_sub(2)).saturating_sub(parts.len() * 10);
     let mut line = Vec::new();
     for (name, share) in parts {
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss
-        )]
-        let columns = (share * room as f64).floor() as usize;
         line.push(label(format!("{name} ")));
-        line.push((bar::gauge(1.0, columns.max(usize::from(share > 0.0))), Role::Data));
-        line.push(plain(format!(" {:.0}%   ", share * 100.0)));
+        line.push((bar::gauge(share, room), Role::Data));
+        let percent = match share * 100.0 {
+            percent if percent > 0.0 && percent < 0.5 => "<1%".to_owned(),
+            percent => format!("{percent:.0}%"),
+        };
+        line.push(plain(format!(" {percent}   ")));
     }
     lines(app, area, buffer, &[line]);
 }
