@@ -10,6 +10,7 @@ use rmq::protocol::message::MessageView;
 use rmq::store::{GetStatus, MessageStore};
 
 use crate::store_life::{SEGMENT, bodies, check, config, fill, message, open, settled};
+use crate::support::quick_scratch;
 
 /// Files of a directory that are named by an offset, in order.
 pub fn files(dir: &Path) -> Vec<PathBuf> {
@@ -62,7 +63,7 @@ pub fn copy_dir(from: &Path, to: &Path) {
 
 /// A store with `fill(0, count)`, stopped or died.
 pub fn stopped(count: usize, clean: bool) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     fill(&store, 0, count);
     settled(&store);
@@ -177,7 +178,7 @@ fn k20_last_files_cut_to_any_length_are_mended() {
         }
         // Of the log, what was cut off is lost, and all that comes before it is not.
         for len in [SEGMENT - 1, SEGMENT / 2, 1, 0] {
-            let copy = tempfile::tempdir().unwrap();
+            let copy = quick_scratch();
             copy_dir(dir.path(), copy.path());
             let path = log(copy.path()).pop().unwrap();
             let base: u64 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
@@ -274,7 +275,7 @@ fn k22_empty_last_queue_files_are_legal() {
 #[test]
 fn k23_queues_without_their_log_files_keep_their_range() {
     for clean in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = quick_scratch();
         let store = open(dir.path());
         for n in 0..20 {
             store.append(&message("old", 0, format!("{n}"), "")).unwrap();
@@ -337,7 +338,7 @@ fn k25_all_that_is_derived_is_cut_with_the_log() {
     let dir = stopped(300, false);
     let mut at = 0x9E37_79B9_u64;
     for n in 0..50 {
-        let copy = tempfile::tempdir().unwrap();
+        let copy = quick_scratch();
         copy_dir(dir.path(), copy.path());
         at = at
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -402,7 +403,7 @@ fn k26_a_damaged_index_chain_ends_the_walk() {
 /// K42: index times are whole seconds from the begin of their file; the window is a second wider at both ends.
 #[test]
 fn k42_a_query_finds_its_message_by_the_exact_time() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     let mut times = Vec::new();
     for n in 0..40 {
@@ -592,7 +593,7 @@ fn a_wrong_entry_serves_no_wrong_message() {
 /// With the list of a clean stop, the log is not walked: a store whose queues are all gone on purpose opens at once.
 #[test]
 fn a_store_without_queues_is_not_walked() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     fill(&store, 0, 50);
     settled(&store);
@@ -611,7 +612,7 @@ fn a_store_without_queues_is_not_walked() {
 /// K29: a topic deleted while messages of it come in leaves no queue behind that begins in the middle.
 #[test]
 fn k29_a_deletion_that_races_with_appends_leaves_nothing_half() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     for round in 0..20 {
         let writers: Vec<_> = (0..2)
@@ -654,7 +655,7 @@ fn k29_a_deletion_that_races_with_appends_leaves_nothing_half() {
 /// K16: an index that cannot be made is given up after a few attempts, without leftovers; messages go on.
 #[test]
 fn k16_an_index_that_cannot_be_made_stops_no_sends() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     // For root, too, nothing can be made in a file.
     std::fs::write(dir.path().join("index"), b"in the way").unwrap();

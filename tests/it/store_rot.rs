@@ -10,7 +10,7 @@ use crate::store_faults::SmallDisk;
 use crate::store_golden::Golden;
 use crate::store_life::{SEGMENT, bodies, check, fill, message, open, settled};
 use crate::store_recovery::{copy_dir, cut, edit, files, log, queue, stopped};
-use crate::support::wait;
+use crate::support::{quick_scratch, wait};
 
 /// How a store was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ fn a_flipped_bit_in_the_last_entry_of_a_queue_costs_no_message() {
             let last = count / 2 - 1;
             // Of the tag code, too, though only filters look at it.
             for bit in (0..160).step_by(step) {
-                let copy = tempfile::tempdir().unwrap();
+                let copy = quick_scratch();
                 copy_dir(dir.path(), copy.path());
                 let path = files(&queue(copy.path(), 0)).pop().unwrap();
                 edit(&path, |bytes| {
@@ -90,7 +90,7 @@ fn k20_queue_and_index_files_of_a_wrong_length_are_made_again() {
             ("index", 5, full + 4096),
         ];
         for (sub, n, len) in cases {
-            let copy = tempfile::tempdir().unwrap();
+            let copy = quick_scratch();
             copy_dir(dir.path(), copy.path());
             let path = files(&copy.path().join(sub))[n].clone();
             cut(&path, len);
@@ -126,7 +126,7 @@ fn files_that_are_all_of_another_length_stop_the_start() {
 /// A queue whose records are all gone has nothing but its number, and keeps that.
 #[test]
 fn k23_a_queue_file_of_a_wrong_length_does_not_cost_the_queue_its_number() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     for n in 0..20 {
         store.append(&message("old", 0, format!("{n}"), "")).unwrap();
@@ -156,7 +156,7 @@ fn k23_a_queue_file_of_a_wrong_length_does_not_cost_the_queue_its_number() {
 /// has no list of queues any more, and the queue has no record in the part of the log that it would walk over.
 #[test]
 fn k23_a_start_that_is_cut_short_leaves_no_queue_short() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = quick_scratch();
     let store = open(dir.path());
     for n in 0..20 {
         store.append(&message("old", 0, format!("{n}"), "")).unwrap();
@@ -175,7 +175,7 @@ fn k23_a_start_that_is_cut_short_leaves_no_queue_short() {
     assert!(logics(dir.path()) > 0);
 
     // The first start, as it is while it works: it vouches for no queue, and is marked.
-    let first = tempfile::tempdir().unwrap();
+    let first = quick_scratch();
     copy_dir(dir.path(), first.path());
     drop(open(first.path()));
     assert_eq!(logics(first.path()), 0);
