@@ -61,7 +61,9 @@ keys 4; shows "Topics "; sleep 12; take 4-topics
 keys Enter; shows "Queue scaling"; sleep 5; take 4-topic
 keys q; shows "Queues of"; take 4-topic-scaling-form
 keys 2 Enter; shows "scale topic demo_orders"; take 4-topic-scaling-plan
-keys Escape; sleep 0.5
+keys -l demo_orders; keys Enter; shows "step 3 of 5"; sleep 4; take 4-topic-scaling-step
+# A group that is behind does not let it end here: it is stopped, and the topic says so.
+keys x; shows "was interrupted at"; keys Escape; shows "✗ interrupted"; take 4-topic-scaling-interrupted
 keys 5; shows "Groups "; sleep 12; take 5-groups
 keys Enter; shows "Clients"; keys i; sleep 5; take 5-group
 keys Escape; sleep 0.5

@@ -43,11 +43,8 @@ fn lines_of(at: &Progress, waits: &str, now_ms: i64, columns: usize, room: usize
     lines.extend(met.into_iter().take(met_room));
     if left_room < left.len() && left_room <= 1 {
         let all = format!("then {} more: {}", at.left.len(), at.left.join("; "));
-        lines.extend(
-            wrapped("", &all, columns, Role::Plain)
-                .into_iter()
-                .take(left_room),
-        );
+        let all = (text::fit(&all, columns).into_owned(), Role::Plain);
+        lines.extend((left_room > 0).then(|| vec![all]));
     } else {
         lines.extend(cut(left, left_room, "more steps", columns));
     }
@@ -70,15 +67,16 @@ pub fn of_kept(app: &App, kept: &KeptWay, columns: usize, room: usize) -> Vec<Ve
             }
             None => format!("✗ nobody goes on{back}: no sign for {sign}"),
         };
-        lines.push(vec![(how, Role::Crit)]);
+        let mut line = vec![(how, Role::Crit)];
         if !app.settings.read_only {
             let keys = format!(
-                "{} goes on with it, {} goes back",
+                ": {} goes on, {} goes back",
                 app.key(Command::Queues),
                 app.key(Command::Undo)
             );
-            lines.push(vec![(keys, Role::Plain)]);
+            line.push((keys, Role::Plain));
         }
+        lines.push(line);
     } else {
         lines.push(vec![(
             format!("~ somebody scales it{back}, looked {sign} ago"),

@@ -262,10 +262,7 @@ fn a_scaling_says_which_step_it_is_at_while_it_runs_and_when_it_was_interrupted(
     hear(&mut app, &way, NOW + 2);
     says(&app, &[step[0], step[2], step[3]]);
     let waited = "waited for CID_pay (clustering) has 92354 unread";
-    says(
-        &app,
-        &["✗ interrupted 30s ago", "q goes on with it, u goes back", waited],
-    );
+    says(&app, &["✗ interrupted 30s ago: q goes on, u goes back", waited]);
     let resumes = press(&mut app, "q").into_iter().find_map(|action| match action {
         Action::Rehearse(_, deed) => Some(deed.words.join(" ")),
         _ => None,
