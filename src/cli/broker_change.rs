@@ -125,14 +125,17 @@ async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> 
     let written = client
         .set_server_config(of, &server, &change, client.deadline())
         .await;
-    change::proof(written, async {
+    let outcome = change::proof(written, async {
         let config = client.server_config(of, &server, client.deadline()).await?;
-        if config.entries.get(PERMISSION) != Some(&change[0].1) {
-            return Ok(Some("the broker's configuration does not show it".into()));
-        }
-        perms_follow(session, broker, after).await
+        let shown = config.entries.get(PERMISSION) == Some(&change[0].1);
+        Ok((!shown).then(|| "the broker's configuration does not show it".into()))
     })
-    .await
+    .await;
+    if !outcome.is_done() {
+        return outcome;
+    }
+    // It is written; what follows from it can only be late.
+    change::proof(Ok::<_, Failure>(()), perms_follow(session, broker, after)).await
 }
 
 /// Waits until every name server shows each topic of the broker with its own permission cut down to the

@@ -285,7 +285,8 @@ pub async fn proof<T>(
     };
     match (read_back.await, lost) {
         (Ok(None), _) => Outcome::Done,
-        (_, Some(failure)) => Outcome::Failed(failure),
+        (Ok(Some(why)), Some(failure)) => Outcome::Failed(failure.seen(&why)),
+        (Err(e), Some(failure)) => Outcome::Failed(failure.seen(&format!("not read back: {}", e.reason()))),
         (Ok(Some(why)), None) => Outcome::Unproven(why),
         (Err(e), None) => Outcome::Unproven(format!("done, but not read back: {}", e.reason())),
     }
@@ -453,7 +454,7 @@ pub fn report(
     let mut listing = listing();
     let planned = outcomes.iter().any(|o| matches!(o, Outcome::Planned));
     let done = outcomes.iter().filter(|o| o.is_done()).count();
-    let mut first: Option<Failure> = None;
+    let (mut first, mut doubt) = (None::<Failure>, 0);
     for (step, outcome) in plan.steps.iter().zip(&outcomes) {
         listing.push(vec![
             step.target.as_str().into(),
@@ -464,10 +465,12 @@ pub fn report(
         ]);
         match outcome {
             Outcome::Failed(failure) => {
+                doubt += usize::from(failure.unsettled);
                 listing.errors.push(failure.clone());
                 first.get_or_insert_with(|| failure.clone());
             }
             Outcome::Unproven(why) => {
+                doubt += 1;
                 let failure = Failure::new(exit::PARTIAL, format!("{}: {why}", step.target));
                 listing.errors.push(failure.clone());
                 first.get_or_insert(failure);
@@ -475,7 +478,8 @@ pub fn report(
             Outcome::Done | Outcome::DoneBut(_) | Outcome::Planned => {}
         }
     }
-    let failed = listing.errors.len();
+    let failed = listing.errors.len() - doubt;
+    let unsettled = listing.errors.iter().any(|failure| failure.unsettled);
     // What was written is undone even when the rest failed, and what may have been written as well.
     let (undo, never) = match undo.into() {
         _ if !outcomes.iter().any(Outcome::may_be_written) => (None, None),
@@ -506,17 +510,22 @@ pub fn report(
     } else {
         (done, "succeeded", "failed")
     };
+    let parts = [(failed, rest), (doubt, "not known to be done")];
+    let parts = parts.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
     match first {
         None => Ok(()),
-        Some(failure) if good == 0 => Err(failure),
+        Some(failure) if good == 0 => Err(Failure { unsettled, ..failure }),
         Some(failure) => Err(Failure {
             exit: exit::PARTIAL,
             what: format!(
-                "{} {verb} for {good} of {}, {failed} {rest}; first: {}",
+                "{} {verb} for {good} of {}, {}; first: {}",
                 plan.action,
                 counted(plan.steps.len(), "step"),
+                parts.join(", "),
                 failure.what
             ),
+            unsettled,
             ..failure
         }),
     }

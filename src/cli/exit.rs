@@ -136,6 +136,14 @@ impl Failure {
         self
     }
 
+    /// Adds what was seen afterwards.
+    #[must_use]
+    pub fn seen(mut self, what: &str) -> Self {
+        self.what.push_str("; ");
+        self.what.push_str(what);
+        self
+    }
+
     /// Adds the next command.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -257,70 +265,71 @@ impl From<client::Error> for Failure {
 
 impl From<&client::Error> for Failure {
     fn from(e: &client::Error) -> Self {
-        use client::Error;
-        match e {
-            Error::NoNameServer { tried } => {
-                let list: Vec<String> = tried
-                    .iter()
-                    .map(|(addr, error)| format!("{addr}: {}", reason(error)))
-                    .collect();
-                Self {
-                    target: None,
-                    ..Self::new(CONNECTION, "no name server could be reached")
-                        .because(list.join("\n       "))
-                        .hint("rmq config test, or name one with --namesrv HOST:PORT")
-                }
-            }
-            Error::Call {
-                request,
-                server,
-                source,
-                ..
-            } => {
-                let failure = call(request, &server.to_string(), source);
-                match e.is_in_doubt() {
-                    true => failure.unsettled(),
-                    false => failure,
-                }
-            }
-            Error::Guarded { request, code } => Self {
-                request: Some((*request).to_owned()),
-                ..Self::new(
-                    PRECONDITION,
-                    format!(
-                        "request {code} {request} can change state and is not sent by a read-only client"
-                    ),
-                )
-            },
-            Error::NotFound {
-                noun,
-                name,
-                searched,
-                similar,
-            } => {
-                let mut failure = Self::new(NOT_FOUND, format!("{noun} \"{name}\" was not found"));
-                if !searched.is_empty() {
-                    failure.what = format!("{} on {searched}", failure.what);
-                }
-                if !similar.is_empty() {
-                    failure.why = Some(format!("Similar: {}.", similar.join(", ")));
-                }
-                failure.hint(format!("rmq {noun} list"))
-            }
-            Error::Ambiguous { what, names } => Self::usage(format!("{what}: {}", names.join(", ")))
-                .because("A change needs one cluster or named brokers.")
-                .hint("--cluster NAME or --broker NAME"),
-            Error::Invalid { .. } => Self::usage(e.to_string()),
-            Error::Static(_) => Self::new(PRECONDITION, e.to_string())
-                .because(
-                    "Its clients commit by logical queue; a broker keeps the position where the message was.",
-                )
-                .hint("rmq group lag GROUP --topic TOPIC, which tells positions in static topics"),
-            Error::Answer { server, .. } => Self {
-                target: Some(server.to_string()),
-                ..Self::new(REJECTED, e.to_string())
-            },
+        let failure = told(e);
+        match e.is_in_doubt() {
+            true => failure.unsettled(),
+            false => failure,
         }
+    }
+}
+
+/// What a failure is to an operator.
+fn told(e: &client::Error) -> Failure {
+    use client::Error;
+    match e {
+        Error::NoNameServer { tried } => {
+            let list: Vec<String> = tried
+                .iter()
+                .map(|(addr, error)| format!("{addr}: {}", reason(error)))
+                .collect();
+            Failure {
+                target: None,
+                ..Failure::new(CONNECTION, "no name server could be reached")
+                    .because(list.join("\n       "))
+                    .hint("rmq config test, or name one with --namesrv HOST:PORT")
+            }
+        }
+        Error::Call {
+            request,
+            server,
+            source,
+            ..
+        } => call(request, &server.to_string(), source),
+        Error::Guarded { request, code } => Failure {
+            request: Some((*request).to_owned()),
+            ..Failure::new(
+                PRECONDITION,
+                format!("request {code} {request} can change state and is not sent by a read-only client"),
+            )
+        },
+        Error::NotFound {
+            noun,
+            name,
+            searched,
+            similar,
+        } => {
+            let mut failure = Failure::new(NOT_FOUND, format!("{noun} \"{name}\" was not found"));
+            if !searched.is_empty() {
+                failure.what = format!("{} on {searched}", failure.what);
+            }
+            if !similar.is_empty() {
+                failure.why = Some(format!("Similar: {}.", similar.join(", ")));
+            }
+            failure.hint(format!("rmq {noun} list"))
+        }
+        Error::Ambiguous { what, names } => Failure::usage(format!("{what}: {}", names.join(", ")))
+            .because("A change needs one cluster or named brokers.")
+            .hint("--cluster NAME or --broker NAME"),
+        Error::Invalid { .. } => Failure::usage(e.to_string()),
+        Error::Static(_) => Failure::new(PRECONDITION, e.to_string())
+            .because(
+                "Its clients commit by logical queue; a broker keeps the position where the message was.",
+            )
+            .hint("rmq group lag GROUP --topic TOPIC, which tells positions in static topics"),
+        Error::Answer { server, .. } => Failure {
+            target: Some(server.to_string()),
+            ..Failure::new(REJECTED, e.to_string())
+        },
     }
 }
 
@@ -366,6 +375,9 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
             REJECTED,
             format!("the answer of {server} could not be read: {source}"),
         ),
+        CallError::Unsendable { source, .. } => {
+            base(USAGE, format!("nothing was sent to {server}: {source}"))
+        }
     }
 }
 

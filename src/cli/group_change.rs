@@ -12,6 +12,7 @@ use super::group::not_found;
 use super::group_forbid::{self, ForbidArgs};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
+use super::topic_change::still_at;
 use super::{quoted, time};
 use crate::client;
 use crate::client::admin::group::is_system;
@@ -755,7 +756,7 @@ async fn remove(
                 .await
         }
     };
-    change::proof(done, remaining(session, removal, name, keep_offsets)).await
+    change::proof(done, remaining(session, removal, name, cluster, keep_offsets)).await
 }
 
 /// What is left of it.
@@ -763,6 +764,7 @@ async fn remaining(
     session: &Session,
     removal: Removal,
     name: &str,
+    cluster: &str,
     keep_offsets: bool,
 ) -> Result<Option<String>, client::Error> {
     let client = &session.client;
@@ -782,15 +784,9 @@ async fn remaining(
         Removal::Route(addr, topic) => {
             let end = Instant::now() + session.timeout;
             loop {
-                let routes = client.route_each(&topic).await;
-                let gone = routes
-                    .iter()
-                    .all(|(at, route)| *at != addr || route.as_ref().is_ok_and(Option::is_none));
-                if gone {
-                    return Ok(None);
-                }
-                if Instant::now() > end {
-                    return Ok(Some("the name server still has a route".into()));
+                let left = still_at(session, &addr, &topic, cluster).await?;
+                if left.is_none() || Instant::now() > end {
+                    return Ok(left);
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }

@@ -18,7 +18,7 @@ use super::{quoted, time};
 use crate::client::admin::group::is_system;
 use crate::client::lag::GroupKind;
 use crate::client::positions::{
-    Audience, Goal, GoalError, Method, Move, MoveError, Position, Seen, judge, method, went_back,
+    Audience, Goal, GoalError, Method, Move, MoveError, Position, Seen, judge, method, shows, went_back,
 };
 use crate::client::saved_offsets::{Chosen, SavedOffsets};
 use crate::client::words::counted;
@@ -617,15 +617,17 @@ pub async fn carry_out(
     let mut sent = Vec::new();
     for ((batch, method, moves), results) in jobs.iter().zip(results) {
         let watched = *method != Method::Server && !batch.audience.clients.is_empty();
-        sent.extend(moves.iter().zip(results).map(|(one, result)| Sent {
-            one,
-            method: *method,
-            watched,
-            back: false,
-            outcome: match result {
-                Ok(()) => Outcome::Unproven("not read back yet".into()),
-                Err(e) => Outcome::Failed(Failure::from(&*e)),
-            },
+        sent.extend(moves.iter().zip(results).map(|(one, result)| {
+            let failure = result.err().map(|e| Failure::from(&*e));
+            Sent {
+                one,
+                method: *method,
+                watched,
+                back: false,
+                lost: failure.clone().filter(|failure| failure.unsettled),
+                outcome: failure
+                    .map_or_else(|| Outcome::Unproven("not read back yet".into()), Outcome::Failed),
+            }
         }));
     }
     verify(session, &mut sent, moving.verify_wait).await;
@@ -743,6 +745,8 @@ struct Sent<'a> {
     watched: bool,
     /// Some look saw the group between the target and its old position.
     back: bool,
+    /// Nobody answered it.
+    lost: Option<Failure>,
     outcome: Outcome,
 }
 
@@ -767,8 +771,16 @@ async fn verify(session: &Session, sent: &mut [Sent<'_>], wait: Duration) {
                         client.deadline(),
                     )
                     .await;
-                sent.outcome = match seen {
-                    Ok(seen) => {
+                sent.outcome = match (seen, &sent.lost) {
+                    (Ok(seen), Some(_)) if shows(sent.one, seen) => Outcome::Done,
+                    (Ok(seen), Some(lost)) => {
+                        let at = seen.map_or_else(|| "-".to_owned(), |at| at.to_string());
+                        Outcome::Failed(lost.clone().seen(&format!("committed offset reads back {at}")))
+                    }
+                    (Err(e), Some(lost)) => {
+                        Outcome::Failed(lost.clone().seen(&format!("not read back: {}", e.reason())))
+                    }
+                    (Ok(seen), None) => {
                         sent.back |= went_back(sent.one, seen);
                         match judge(sent.one, sent.method, seen, sent.back) {
                             Seen::Good => Outcome::Done,
@@ -779,8 +791,7 @@ async fn verify(session: &Session, sent: &mut [Sent<'_>], wait: Duration) {
                             Seen::Other(at) => Outcome::Unproven(format!("committed offset reads back {at}")),
                         }
                     }
-                    Err(_) if matches!(sent.outcome, Outcome::Failed(_)) => sent.outcome.clone(),
-                    Err(e) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
+                    (Err(e), None) => Outcome::Unproven(format!("moved, but not read back: {}", e.reason())),
                 };
             })
             .await;

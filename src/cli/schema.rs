@@ -48,26 +48,46 @@ fn document(kind: &str, parts: &Value) -> Value {
             "context": { "type": ["string", "null"] },
             "items": { "type": "array", "items": or_null(&parts["item"]) },
             "summary": or_null(&parts["summary"]),
-            "errors": { "type": "array", "items": { "type": "object" } },
+            "errors": { "type": "array", "items": failure() },
         },
     })
 }
 
-/// The same with null allowed in every field.
+/// The same with null allowed in every field, down to those of the rows within it.
 fn or_null(shape: &Value) -> Value {
     let mut shape = shape.clone();
-    for field in shape["properties"]
-        .as_object_mut()
+    if let Some(items) = shape.get_mut("items") {
+        *items = or_null(items);
+    }
+    for field in shape
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
         .into_iter()
         .flat_map(Map::values_mut)
     {
-        if let Some(types) = field["type"].as_array_mut()
+        *field = or_null(field);
+        if let Some(types) = field.get_mut("type").and_then(Value::as_array_mut)
             && !types.iter().any(|t| t == "null")
         {
             types.push("null".into());
         }
     }
     shape
+}
+
+/// The schema of a failure, as [`Failure::json`] writes it.
+fn failure() -> Value {
+    let text = json!({ "type": ["string", "null"] });
+    let mut properties = Map::new();
+    for field in ["remote_code_name", "remark", "target", "request", "why", "hint"] {
+        properties.insert(field.to_owned(), text.clone());
+    }
+    properties.insert("kind".to_owned(), json!({ "type": "string" }));
+    properties.insert("message".to_owned(), json!({ "type": "string" }));
+    properties.insert("code".to_owned(), json!({ "type": "integer" }));
+    properties.insert("remote_code".to_owned(), json!({ "type": ["integer", "null"] }));
+    properties.insert("unsettled".to_owned(), json!({ "type": "boolean" }));
+    json!({ "type": "object", "properties": properties })
 }
 
 fn list(global: &Global, known: &Map<String, Value>) -> Result<(), Failure> {
@@ -79,4 +99,30 @@ fn list(global: &Global, known: &Map<String, Value>) -> Result<(), Failure> {
         listing.push(vec![kind.as_str().into(), Cell::List(names)]);
     }
     session.printer.print(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_a_failure_is_in_its_schema() {
+        let schema = failure();
+        let told = Failure::new(exit::REJECTED, "no").json();
+        let keys = |value: &Value| {
+            value
+                .as_object()
+                .map(|o| o.keys().cloned().collect::<std::collections::BTreeSet<_>>())
+        };
+        assert_eq!(keys(&schema["properties"]), keys(&told));
+    }
+
+    #[test]
+    fn null_is_allowed_in_rows_within_rows() {
+        let shape = json!({ "type": ["object"], "properties": { "rows": { "type": ["array"], "items": {
+            "type": ["object"], "properties": { "committed": { "type": ["integer"] } } } } } });
+        let known = or_null(&shape);
+        let committed = &known["properties"]["rows"]["items"]["properties"]["committed"];
+        assert_eq!(committed["type"], json!(["integer", "null"]));
+    }
 }

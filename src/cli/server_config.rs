@@ -236,38 +236,39 @@ pub async fn set(
         let written = client
             .set_server_config(of, &work.server, &work.changes, deadline)
             .await;
-        let now = match written {
-            Ok(()) => client.server_config(of, &work.server, client.deadline()).await,
-            Err(e) => Err(e),
+        let written = written.map_err(Failure::from);
+        // One look for all keys, and only where something may be written.
+        let now = match &written {
+            Err(failure) if !failure.unsettled => Ok(BTreeMap::new()),
+            _ => client
+                .server_config(of, &work.server, client.deadline())
+                .await
+                .map(|config| config.entries)
+                .map_err(|e| format!("done, but not read back: {}", e.reason())),
         };
-        let found = outcomes(&work.changes, now.map(|config| config.entries));
-        let found = found.into_iter().zip(work.worth);
-        found
-            .map(|(outcome, worth)| match (outcome, worth) {
+        let mut outcomes = Vec::new();
+        for ((key, wanted), worth) in work.changes.iter().zip(work.worth) {
+            let read_back = std::future::ready(Ok(differs(&now, key, wanted)));
+            outcomes.push(match (change::proof(written.clone(), read_back).await, worth) {
                 (Outcome::Done, Some(worth)) => Outcome::DoneBut(worth.to_owned()),
                 (outcome, _) => outcome,
-            })
-            .collect()
+            });
+        }
+        outcomes
     })
     .await
 }
 
-fn outcomes(
-    changes: &[(String, String)],
-    now: Result<BTreeMap<String, String>, crate::client::Error>,
-) -> Vec<Outcome> {
-    changes
-        .iter()
-        .map(|(key, wanted)| match &now {
-            Err(e) => Outcome::Failed(Failure::from(e)),
-            Ok(now) if now.get(key) == Some(wanted) => Outcome::Done,
-            Ok(now) => Outcome::Unproven(format!(
-                "reads back {}",
-                now.get(key)
-                    .map_or_else(|| "nothing".to_owned(), |value| shown(key, value))
-            )),
-        })
-        .collect()
+/// What a configuration has in the place of a wanted value, or why that is not known.
+fn differs(now: &Result<BTreeMap<String, String>, String>, key: &str, wanted: &str) -> Option<String> {
+    match now {
+        Err(why) => Some(why.clone()),
+        Ok(now) => match now.get(key) {
+            Some(value) if value == wanted => None,
+            Some(value) => Some(format!("reads back {}", shown(key, value))),
+            None => Some("reads back nothing".into()),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -276,10 +277,10 @@ mod tests {
 
     #[test]
     fn what_is_not_read_back_is_not_done() {
-        let changes = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())];
-        let now = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
-        let found = outcomes(&changes, Ok(now));
-        assert!(matches!(found[0], Outcome::Done));
-        assert!(matches!(&found[1], Outcome::Unproven(why) if why == "reads back nothing"));
+        let now = Ok(BTreeMap::from([("a".to_owned(), "1".to_owned())]));
+        assert_eq!(differs(&now, "a", "1"), None);
+        assert_eq!(differs(&now, "a", "2").as_deref(), Some("reads back 1"));
+        assert_eq!(differs(&now, "b", "2").as_deref(), Some("reads back nothing"));
+        assert_eq!(differs(&Err("gone".into()), "a", "1").as_deref(), Some("gone"));
     }
 }

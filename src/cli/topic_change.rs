@@ -667,25 +667,23 @@ async fn carry_out(
     }
     change::confirm(session, &plan)?;
     let client = &session.client;
-    let deadline = client.deadline();
     let results = client
         .each(writes, |write| async move {
             let server = write.broker.server();
             let done = client
-                .write_topic(&server, write.before.as_ref(), &write.after, deadline)
+                .write_topic(&server, write.before.as_ref(), &write.after, client.deadline())
                 .await;
-            (write, done)
+            let outcome = change::proof(done, read_back(session, &write)).await;
+            (write, outcome)
         })
         .await;
     let mut outcomes = Vec::new();
     let mut written: Vec<&Write> = Vec::new();
-    for (write, done) in &results {
-        let done = done.as_ref().map_err(Failure::from);
-        let outcome = change::proof(done, read_back(session, write)).await;
+    for (write, outcome) in &results {
         if outcome.is_done() {
             written.push(write);
         }
-        outcomes.extend(vec![outcome; write.steps]);
+        outcomes.extend(vec![outcome.clone(); write.steps]);
     }
     if let Some(why) = routes_differ(session, name, &written).await {
         for outcome in &mut outcomes {
@@ -701,7 +699,8 @@ async fn carry_out(
         outcomes.push(if all_done {
             topic_order::write(session, &addr, name, value.as_deref()).await
         } else {
-            Outcome::Unproven("not written, since a broker failed".into())
+            let what = "not written, since a broker failed";
+            Outcome::Failed(Failure::new(exit::PRECONDITION, what))
         });
     }
     change::report(session, &plan, outcomes, Some(undo))
@@ -938,7 +937,6 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         return change::rehearse(session, &plan, unread, 0);
     }
     change::confirm(session, &plan)?;
-    let deadline = client.deadline();
     let of_topic: Vec<String> = targets.iter().map(|(broker, _)| broker.id.name.clone()).collect();
     let places: Vec<(BrokerAt, String)> = targets
         .into_iter()
@@ -948,7 +946,9 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
     let mut on_brokers = client
         .each(places, |(broker, topic)| async move {
             let server = broker.server();
-            let deleted = client.delete_topic_on_broker(&server, &topic, deadline).await;
+            let deleted = client
+                .delete_topic_on_broker(&server, &topic, client.deadline())
+                .await;
             let answered = deleted.is_ok();
             change::proof(deleted, async {
                 Ok(
@@ -1020,7 +1020,7 @@ async fn still_routed(session: &Session, topic: &str, brokers: &[String], outcom
 }
 
 /// A name server's "success" proves nothing: a broker that still has the topic brings its route back.
-async fn still_at(
+pub(super) async fn still_at(
     session: &Session,
     addr: &str,
     topic: &str,

@@ -168,7 +168,7 @@ impl Client {
             changes,
         };
         let mut fields = Fields::from_value(header).map_err(|e| {
-            failed(CallError::Protocol {
+            failed(CallError::Unsendable {
                 addr: server.addr.clone(),
                 source: e.into(),
             })

@@ -109,6 +109,8 @@ pub enum Error {
         server: Server,
         /// What is wrong with it.
         reason: String,
+        /// The request can change something: it is not on the list of reads.
+        changes: bool,
     },
 }
 
@@ -152,7 +154,7 @@ impl Error {
                 source,
                 CallError::Closed { .. } | CallError::TimedOut { .. } | CallError::Protocol { .. }
             ),
-            Self::Answer { .. } => true,
+            Self::Answer { changes, .. } => *changes,
             _ => false,
         }
     }
@@ -163,7 +165,10 @@ impl Error {
             Self::NoNameServer { .. } => true,
             Self::Call { source, .. } => !matches!(
                 source,
-                CallError::Remote { .. } | CallError::Protocol { .. } | CallError::Busy { .. }
+                CallError::Remote { .. }
+                    | CallError::Protocol { .. }
+                    | CallError::Unsendable { .. }
+                    | CallError::Busy { .. }
             ),
             _ => false,
         }
@@ -184,7 +189,7 @@ pub fn reason(e: &CallError) -> String {
         CallError::Remote { code, remark, .. } => {
             format!("{code} {}: {remark}", codes::name(*code).unwrap_or("?"))
         }
-        CallError::Protocol { source, .. } => source.to_string(),
+        CallError::Protocol { source, .. } | CallError::Unsendable { source, .. } => source.to_string(),
     }
 }
 

@@ -215,6 +215,7 @@ impl Client {
                             request: "PULL_MESSAGE",
                             server: line.at.broker.clone(),
                             reason,
+                            changes: false,
                         });
                     }
                     if passed > 0 && visit(Met::Passed(passed)).is_break() {

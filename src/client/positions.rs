@@ -532,6 +532,11 @@ pub enum Seen {
     Other(i64),
 }
 
+/// Whether a read-back proves a move whose answer was lost: only what the group would not have come to by itself.
+pub fn shows(one: &Move, seen: Option<i64>) -> bool {
+    seen == Some(one.target) || went_back(one, seen)
+}
+
 /// True when a read-back lies between the target and the position before: the group went back there.
 pub fn went_back(one: &Move, seen: Option<i64>) -> bool {
     seen.is_some_and(|at| at >= one.target && one.at.current.is_some_and(|before| at < before))
@@ -544,7 +549,7 @@ pub fn went_back(one: &Move, seen: Option<i64>) -> bool {
 pub fn judge(one: &Move, method: Method, seen: Option<i64>, back: bool) -> Seen {
     let Some(at) = seen else { return Seen::Other(-1) };
     let backward = one.at.current.is_some_and(|before| before > one.target);
-    if at == one.target || went_back(one, seen) {
+    if shows(one, seen) {
         return Seen::Good;
     }
     let proven = match method {
@@ -589,6 +594,17 @@ mod tests {
             target,
             target_ms: None,
         }
+    }
+
+    /// A group that consumes passes the target by itself.
+    #[test]
+    fn a_lost_move_is_shown_by_what_only_the_move_explains() {
+        let back = to(Some(50), 20);
+        assert!(shows(&back, Some(20)) && shows(&back, Some(35)));
+        assert!(!shows(&back, Some(50)) && !shows(&back, Some(60)) && !shows(&back, None));
+        let ahead = to(Some(50), 90);
+        assert!(shows(&ahead, Some(90)));
+        assert!(!shows(&ahead, Some(95)) && !shows(&ahead, Some(50)));
     }
 
     /// 5.1 answers 202 for queues 0 to 7 of a topic with 8 write and 16 read queues.

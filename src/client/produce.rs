@@ -181,6 +181,7 @@ impl Producer {
             request: NAME,
             server: broker.clone(),
             reason: e.to_string(),
+            changes: true,
         })?;
         Ok(Sent {
             status,

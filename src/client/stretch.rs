@@ -190,6 +190,7 @@ impl Client {
                     request: "PULL_MESSAGE",
                     server: at.broker.clone(),
                     reason,
+                    changes: false,
                 });
             }
             if pulled.status == PullStatus::NoNew {

@@ -46,7 +46,15 @@ pub enum CallError {
         /// Its remark.
         remark: String,
     },
-    /// The answer could not be read, or the request could not be written.
+    /// The request has no form on the wire; it was not sent.
+    #[error("not sent to {addr}: {source}")]
+    Unsendable {
+        /// The peer.
+        addr: String,
+        /// What stands against it.
+        source: protocol::Error,
+    },
+    /// The answer could not be read.
     #[error("{addr}: {source}")]
     Protocol {
         /// The peer.

@@ -143,7 +143,7 @@ impl Shared {
         let mut head = BytesMut::with_capacity(256);
         request
             .encode_head(HeaderForm::Json, body_length, &mut head)
-            .map_err(|source| CallError::Protocol {
+            .map_err(|source| CallError::Unsendable {
                 addr: self.addr(),
                 source,
             })?;

@@ -122,11 +122,14 @@ impl<S: Service> Pool<S> {
     /// The connection and what is left of `timeout`.
     async fn dialled(&self, addr: &str, timeout: Duration) -> Result<(Peer, Duration), CallError> {
         let start = tokio::time::Instant::now();
-        match tokio::time::timeout(timeout, self.peer(addr)).await {
-            Ok(peer) => Ok((peer?, timeout.saturating_sub(start.elapsed()))),
-            Err(_) => Err(CallError::TimedOut {
+        let dialled = tokio::time::timeout(timeout, self.peer(addr)).await;
+        let left = timeout.saturating_sub(start.elapsed());
+        match dialled {
+            Ok(peer) if !left.is_zero() => Ok((peer?, left)),
+            // Nothing was sent, and a caller may rely on that.
+            _ => Err(CallError::Connect {
                 addr: addr.to_owned(),
-                after: timeout,
+                source: std::io::ErrorKind::TimedOut.into(),
             }),
         }
     }

@@ -647,6 +647,7 @@ pub(super) fn short(error: &Error) -> String {
             format!("{NOT_SUPPORTED}: not supported by this server")
         }
         CallError::Protocol { source, .. } => format!("bad reply: {source}"),
+        CallError::Unsendable { source, .. } => format!("not sent: {source}"),
         source => reason(source),
     }
 }

@@ -51,6 +51,7 @@ impl Client {
                 request: "CONTROLLER_GET_METADATA_INFO",
                 server: Server::at(addr),
                 reason: "the controllers have no leader".into(),
+                changes: false,
             }),
         }
     }

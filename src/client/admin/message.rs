@@ -112,6 +112,7 @@ impl Client {
             request: "VIEW_MESSAGE_BY_ID",
             server: broker.clone(),
             reason: damage.unwrap_or_else(|| "no message in it".into()),
+            changes: false,
         })
     }
 
@@ -260,6 +261,7 @@ impl Client {
             request: NAME,
             server: broker.clone(),
             reason: e.to_string(),
+            changes: false,
         })?;
         let (mut messages, damage) = match status {
             PullStatus::Found => Message::read_all(&answer.body, broker),

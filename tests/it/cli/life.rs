@@ -1,7 +1,7 @@
 //! What an operator does on a healthy cluster.
 
 use rmq::protocol::Request as _;
-use rmq::protocol::requests::{DeleteTopicInNamesrv, UpdateAndCreateTopic};
+use rmq::protocol::requests::{DeleteTopicInNamesrv, UpdateAndCreateTopic, UpdateBrokerConfig};
 use serde_json::{Value, json};
 
 use super::{Cluster, items};
@@ -486,6 +486,18 @@ async fn a_write_without_an_answer_is_read_back() {
     assert!(undo.contains("--perm 4"), "{told}");
     let rows = rmq.rows(&["topic", "get", "T"]).await;
     assert_eq!(rows[0]["perm_bits"], 6, "it was done: {rows:?}");
+
+    // A configuration is read back as well.
+    *wire.lies[0].lock().unwrap() = super::recorder::Lies {
+        mute_to: vec![UpdateBrokerConfig::CODE],
+        ..Default::default()
+    };
+    let ran = rmq
+        .line(&format!(
+            "broker set-config broker-a traceOn=false --yes {through}"
+        ))
+        .await;
+    assert_eq!(ran.code, 0, "{ran:?}");
     wire.stop().await;
     cluster.stop().await;
 }

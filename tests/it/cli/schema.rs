@@ -20,6 +20,8 @@ async fn what_is_printed_is_as_the_schema_says() {
         "topic get T",
         "topic status T",
         "topic route T",
+        "topic consumers T",
+        "topic find-unused",
         "group list",
         "group get g",
         "offset get g",
@@ -93,9 +95,10 @@ const WITHIN: &[&str] = &[
     "Tracks",
 ];
 
-/// Answers of servers that only Java has: a controller, a broker that knows lite topics. README names them.
+/// Answers of servers that only Java has: a controller, a broker that knows lite topics.
 const ONLY_JAVAS: &[&str] = &[
     "Controller",
+    "ControllerConfig",
     "ControllerList",
     "EpochList",
     "LiteParent",
