@@ -312,7 +312,13 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Fai
     let (mut answered, mut failures, mut details) = (false, Vec::new(), Vec::new());
     for broker in &snapshot.brokers {
         answered |= broker.answers();
-        let own_failure = failure(broker).map(|f| with_registrations(f, broker));
+        let own_failure = failure(broker).map(|f| {
+            // Its own hint is this command.
+            with_registrations(f, broker).hint(format!(
+                "the broker's process and log at {}; a container's address is mapped with --broker-map FROM=TO",
+                broker.addr
+            ))
+        });
         let mut detail = detail(broker);
         let own = found
             .iter()

@@ -60,6 +60,7 @@ enum Names {
     Brokers,
     Clusters,
     Contexts,
+    OldCommands,
 }
 
 /// What an argument of a command names, if anything that a server knows.
@@ -70,6 +71,7 @@ fn named_by(noun: &str, arg: &Arg) -> Option<Names> {
         (_, "broker" | "brokers") => Names::Brokers,
         (_, "cluster") => Names::Clusters,
         (_, "context") => Names::Contexts,
+        ("mqadmin", "line") => Names::OldCommands,
         ("config", "name") => Names::Contexts,
         ("topic" | "static-topic", "name" | "names") | ("lite", "parent") => Names::Topics,
         ("group", "name" | "source" | "target") => Names::Groups,
@@ -104,6 +106,7 @@ fn attach(mut command: Command, noun: &str) -> Command {
 fn candidates(names: Names, begun: &OsStr) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     let all = match names {
+        Names::OldCommands => return old_commands(&begun, std::env::args()),
         Names::Contexts => contexts(),
         other => live(other).unwrap_or_default(),
     };
@@ -111,6 +114,19 @@ fn candidates(names: Names, begun: &OsStr) -> Vec<CompletionCandidate> {
     let own = |name: &str| name.starts_with('%') || name.to_ascii_lowercase().starts_with("rmq_sys_");
     all.into_iter()
         .filter(|name| name.starts_with(&*begun) && (!own(name) || !begun.is_empty()))
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+/// Names of mqadmin's commands, which stand first behind `mqadmin` and are written in any case.
+fn old_commands(begun: &str, line: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    let options = line.skip_while(|word| word != "mqadmin").skip(2).count();
+    if options > 0 {
+        return Vec::new();
+    }
+    super::mqadmin::names()
+        .into_iter()
+        .filter(|name| name.to_lowercase().starts_with(&begun.to_lowercase()))
         .map(CompletionCandidate::new)
         .collect()
 }
@@ -190,7 +206,7 @@ async fn ask(client: &Client, names: Names) -> Option<BTreeSet<String>> {
             .into_keys()
             .filter(|name| !crate::client::admin::group::is_system(name))
             .collect(),
-        Names::Contexts => return None,
+        Names::Contexts | Names::OldCommands => return None,
     })
 }
 
@@ -255,6 +271,16 @@ mod tests {
         assert!(names(&["message", "send"], "topic"));
         assert!(names(&["topic", "list"], "broker"));
         assert!(!names(&["topic", "update"], "perm"));
+        assert!(names(&["mqadmin"], "line"));
+        let old = |begun: &str, line: &str| -> Vec<String> {
+            old_commands(begun, line.split(' ').map(str::to_owned))
+                .iter()
+                .map(|c| c.get_value().to_string_lossy().into_owned())
+                .collect()
+        };
+        assert_eq!(old("topicR", "rmq -- rmq mqadmin topicR"), ["topicRoute"]);
+        assert_eq!(old("TOPICr", "rmq -- rmq mqadmin TOPICr"), ["topicRoute"]);
+        assert!(old("t", "rmq -- rmq mqadmin topicRoute t").is_empty());
         // Positional arguments stay in their order.
         attach(super::super::command(), "").debug_assert();
     }

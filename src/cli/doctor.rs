@@ -211,11 +211,7 @@ fn rows(found: &[&Finding]) -> Listing {
             finding.subject.to_string().into(),
             evidence.into(),
             check.map(|c| c.why).into(),
-            finding
-                .next
-                .clone()
-                .or_else(|| check.map(|c| c.next.to_owned()))
-                .into(),
+            finding.command().into(),
         ]);
     }
     listing

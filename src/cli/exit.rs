@@ -360,7 +360,7 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
             format!("{server} closed the connection before it answered"),
         ),
         CallError::TimedOut { after, .. } => base(
-            CONNECTION,
+            TIMEOUT,
             format!("{server} did not answer within {}", super::time::duration(*after)),
         )
         .because("It may be overloaded or hanging.")
@@ -390,6 +390,14 @@ fn remote(mut failure: Failure, code: i32, remark: &str, server: &str) -> Failur
             "is too busy",
             Some("It sheds load; a later attempt may work."),
         ),
+        // QueryMessageProcessor of 5.3.3 has no code of its own for it.
+        codes::SYSTEM_ERROR
+            if remark
+                .trim_start()
+                .starts_with("can not find message by the offset") =>
+        {
+            (NOT_FOUND, "has no message there", None)
+        }
         codes::REQUEST_CODE_NOT_SUPPORTED => (
             UNSUPPORTED,
             "does not support this request",

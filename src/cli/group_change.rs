@@ -379,7 +379,10 @@ async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
         writes.push((1, one));
     }
     mention(&mut plan, "group", &unread, !writes.is_empty())?;
-    let undo = format!("rmq group delete {name} --cluster {}", quoted(&plan.cluster));
+    let made = writes.iter().map(|(_, w): &(usize, Write)| &w.broker);
+    let undo = args
+        .scope
+        .delete_line(("group", name), &plan.cluster, made, unread.is_empty());
     change::carry_out(session, &plan, writes, unread, Some(undo), |one| {
         write(session, one)
     })

@@ -367,6 +367,7 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
             ),
         ]);
     }
+    let paused = !view.paused_on().is_empty();
     let findings = view.findings(time::now_ms());
     let rows = checks(&view, &findings);
     let errors: Vec<Failure> = view.errors.iter().map(Failure::from).collect();
@@ -377,10 +378,13 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
             ("name", group.into()),
             (
                 "state",
-                match (ids.is_empty(), view.is_broadcast()) {
-                    (true, _) => "offline",
-                    (false, true) => "broadcast",
-                    (false, false) => "online",
+                match (ids.is_empty(), view.is_broadcast(), paused) {
+                    (true, _, false) => "offline",
+                    (true, _, true) => "offline, paused",
+                    (false, true, false) => "broadcast",
+                    (false, true, true) => "broadcast, paused",
+                    (false, false, false) => "online",
+                    (false, false, true) => "online, paused",
                 }
                 .into(),
             ),

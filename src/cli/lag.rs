@@ -73,11 +73,15 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
     let client = &session.client;
     let brokers = args.scope.brokers(session, Which::Masters).await?;
     let topic = args.topic.as_deref();
-    let Backlogs { mut groups, failed } = if args.groups.is_empty() {
+    let mut found = if args.groups.is_empty() {
         client.all_backlogs(topic, &brokers).await
     } else {
         client.named_backlogs(&args.groups, topic, &brokers).await
     };
+    if let Some(topic) = topic.filter(|_| !args.groups.is_empty()) {
+        client.unposition(&mut found, topic, &brokers).await;
+    }
+    let Backlogs { mut groups, failed } = found;
     if args.groups.is_empty() {
         groups.retain(|name, backlog| {
             (args.all || !is_system(name)) && (topic.is_none() || !backlog.queues.is_empty())
@@ -92,6 +96,13 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
                 .is_none_or(|g| g.queues.is_empty() && g.clients.is_empty());
             if nothing && let Some(failure) = not_found_in(&known, session, &brokers, name).await {
                 return Err(failure);
+            }
+        }
+        if let Some(topic) = topic.filter(|_| groups.values().all(|g| g.queues.is_empty())) {
+            let answers = super::topic::configs(session, &brokers, topic).await;
+            if answers.iter().all(|(_, answer)| matches!(answer, Ok(None))) {
+                let searched = counted(brokers.len(), "broker");
+                return Err(super::topic::not_found(session, topic, searched).await);
             }
         }
     }
@@ -218,9 +229,10 @@ fn by_queue(groups: &BTreeMap<String, Backlog>, oldest: &Oldest, args: &LagArgs)
                 row.inflight.into(),
                 Cell::span(age(oldest, [row])),
                 owner(backlog, row).into(),
-                match (broadcast, row.is_beyond_end()) {
-                    (true, _) => "broadcast".into(),
-                    (_, true) => "beyond end".into(),
+                match (broadcast, row.is_beyond_end(), row.committed) {
+                    (true, _, _) => "broadcast".into(),
+                    (_, true, _) => "beyond end".into(),
+                    (_, _, None) => "no position".into(),
                     _ => Cell::Unknown,
                 },
                 backlog.kind().name().into(),
@@ -385,6 +397,13 @@ fn sentence(name: &str, backlog: &Backlog, oldest: Option<Duration>, partial: bo
             if partial { "at least " } else { "" },
             counted(lag, "message")
         ),
+        None if !backlog.queues.is_empty() && backlog.queues.iter().all(|q| q.committed.is_none()) => {
+            let topics: BTreeSet<&str> = backlog.queues.iter().map(|q| q.topic.as_str()).collect();
+            format!(
+                "no position in {}, what it has not read is unknown",
+                topics.into_iter().collect::<Vec<_>>().join(", ")
+            )
+        }
         None => "backlog unknown".into(),
     };
     let age = oldest.map_or_else(String::new, |age| {

@@ -58,7 +58,7 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct Place {
     /// Offset id or unique key; the kind is detected. A unique key needs --topic
-    #[arg(required_unless_present = "offset")]
+    #[arg(required_unless_present_any = ["offset", "queue"])]
     id: Option<String>,
     /// Topic name
     #[arg(short, long, value_name = "NAME", required_unless_present = "id")]
@@ -67,7 +67,7 @@ pub struct Place {
     #[arg(short, long, value_name = "NAME")]
     broker: Option<String>,
     /// Queue number, with --offset
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "offset")]
     queue: Option<i32>,
     /// Offset in the queue
     #[arg(long, value_name = "N", requires_all = ["topic", "broker", "queue"], conflicts_with = "id")]
@@ -743,8 +743,12 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
                     return Err(missing_topic(session, &args.topic).await);
                 }
                 Err(e) => {
+                    let failure = match &e {
+                        crate::client::Error::Invalid { .. } => closed(session, &args.topic).await,
+                        _ => None,
+                    };
                     // What follows would most likely fail the same way, and out of order.
-                    listing.errors.push(Failure::from(&e));
+                    listing.errors.push(failure.unwrap_or_else(|| Failure::from(&e)));
                     break 'all;
                 }
             }
@@ -822,12 +826,49 @@ async fn queue_by_hash(session: &Session, topic: &str, key: &str) -> Result<(Str
     queues.sort();
     let hash = usize::try_from(java_hash(key).checked_abs().unwrap_or(0)).unwrap_or(0);
     let at = hash % queues.len().max(1);
-    queues.into_iter().nth(at).ok_or_else(|| {
-        Failure::new(
+    if let Some(queue) = queues.into_iter().nth(at) {
+        return Ok(queue);
+    }
+    Err(match closed(session, topic).await {
+        Some(failure) => failure,
+        None => Failure::new(
             exit::PRECONDITION,
             format!("topic {topic} has no queue that can be written"),
         )
-        .hint(format!("rmq topic route {topic}"))
+        .hint(format!("rmq topic route {topic}")),
+    })
+}
+
+/// That nothing of a topic may be written, if it is so: by its own permission, or by that of its brokers.
+async fn closed(session: &Session, topic: &str) -> Option<Failure> {
+    let route = session.client.route(topic).await.ok().flatten()?;
+    let shut = |q: &crate::protocol::body::QueueData| !q.perm.writable();
+    if route.queue_datas.is_empty() || !route.queue_datas.iter().all(shut) {
+        return None;
+    }
+    let perms: Vec<String> = route
+        .queue_datas
+        .iter()
+        .map(|q| format!("{} on {}", q.perm, q.broker_name))
+        .collect();
+    let failure = Failure::new(
+        exit::PRECONDITION,
+        format!(
+            "topic {topic} takes no messages: its permission is {}; nothing was sent",
+            perms.join(", ")
+        ),
+    );
+    // A broker registers a topic's permission cut down to its own.
+    let own = super::topic::configs(session, &masters(&route), topic).await;
+    let by_broker = own
+        .iter()
+        .find(|(_, answer)| matches!(answer, Ok(Some((config, _))) if config.perm.writable()));
+    Some(match by_broker {
+        Some((broker, _)) => failure.hint(format!(
+            "rmq broker set-permission {} +W",
+            super::quoted(&broker.id.name)
+        )),
+        None => failure.hint(format!("rmq topic update {} --perm 6", super::quoted(topic))),
     })
 }
 

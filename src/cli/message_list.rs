@@ -497,6 +497,9 @@ pub async fn count(session: &Session, args: CountArgs) -> Result<(), Failure> {
     }
     listing.errors.dedup_by(|a, b| a.what == b.what);
     listing.summary.insert("messages".into(), total.into());
+    listing
+        .summary
+        .insert("partial".into(), (!listing.errors.is_empty()).into());
     let verdict = Failure::over(&listing.errors, answered);
     session.printer.print(listing)?;
     session.note(&counted(total, "message"));

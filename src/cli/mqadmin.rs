@@ -25,7 +25,7 @@ pub struct MqadminArgs {
     /// Do not print the rmq command that is run
     #[arg(long)]
     no_hint: bool,
-    /// mqadmin's command, in any case, and its options; rmq's own options stand before mqadmin
+    /// mqadmin's command, in any case, and its options; help lists the commands; rmq's own options stand before mqadmin
     #[arg(
         value_name = "NAME [OPTIONS]",
         required = true,
@@ -65,12 +65,37 @@ fn find(name: &str) -> Result<&'static Old, Failure> {
         .ok_or_else(|| {
             let near = similar(name, table().map(|old| old.name));
             let failure = Failure::usage(format!("mqadmin has no command \"{name}\""));
-            if near.is_empty() {
-                failure.hint("rmq help")
-            } else {
-                failure.because(format!("Similar: {}.", near.join(", ")))
-            }
+            let failure = match near.as_slice() {
+                [] => failure,
+                near => failure.because(format!("Similar: {}.", near.join(", "))),
+            };
+            failure.hint("rmq mqadmin help, which lists its commands")
         })
+}
+
+/// The names of mqadmin's commands, in the order of the alphabet.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = table().map(|old| old.name).collect();
+    names.sort_by_key(|name| name.to_lowercase());
+    names
+}
+
+/// `rmq mqadmin help`: every name, a few in a line.
+fn print_names() -> Result<(), Failure> {
+    use std::io::Write as _;
+    let names = names();
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0) + 2;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "Commands of mqadmin that rmq mqadmin runs, in any case:")?;
+    for line in names.chunks(3) {
+        let line: String = line.iter().map(|name| format!("{name:width$}")).collect();
+        writeln!(out, "  {}", line.trim_end())?;
+    }
+    writeln!(
+        out,
+        "rmq mqadmin help NAME shows the options of one; running it shows the rmq command that it is now."
+    )?;
+    Ok(())
 }
 
 /// The options of an old command with their long names.
@@ -85,6 +110,11 @@ fn usage(old: &Old) -> String {
 
 /// Runs the command that an old line stands for.
 pub fn run(global: Global, args: &MqadminArgs) -> Result<(), Failure> {
+    if let [only] = args.line.as_slice()
+        && ["help", "-h", "--help"].contains(&only.as_str())
+    {
+        return print_names();
+    }
     let (cli, words, secret) = translate(global, args)?;
     let Some(secret) = secret else {
         return super::dispatch(cli);
@@ -120,7 +150,12 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
     if given.help {
         return Err(Failure::usage(usage(old)));
     }
-    let line = (old.line)(&given)?;
+    let line = (old.line)(&given).map_err(|failure| match failure.hint {
+        None if failure.exit == exit::USAGE => failure
+            .because(usage(old))
+            .hint(format!("rmq mqadmin help {}", old.name)),
+        _ => failure,
+    })?;
     let mut words = vec!["rmq".to_owned()];
     words.extend(line.words.iter().cloned());
     let matches = super::command().try_get_matches_from(&words);
@@ -132,6 +167,7 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
             e.to_string().trim_start_matches("error: ").trim()
         ))
     })?;
+    let servers = servers(&global, given.namesrv.as_deref());
     let own = std::mem::replace(&mut cli.global, global);
     let global = &mut cli.global;
     global.namesrv = given.namesrv.clone().or(global.namesrv.take());
@@ -149,6 +185,7 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
     }
     if !args.no_hint && !global.quiet {
         let mut text = shown(&words);
+        text.push_str(&servers);
         if unasked {
             text.push_str(" --yes");
         }
@@ -158,6 +195,27 @@ fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Op
         }
     }
     Ok((cli, words, line.secret))
+}
+
+/// What says which servers a line is about, so that the new one asks the same: what stands in the environment does so too.
+fn servers(outer: &Global, given: Option<&str>) -> String {
+    let from = |variable: &str| std::env::var(variable).ok();
+    let outer_servers = outer
+        .namesrv
+        .as_ref()
+        .filter(|v| from("RMQ_NAMESRV").as_ref() != Some(*v));
+    let servers = given.or(outer_servers.map(String::as_str));
+    let context = outer
+        .context
+        .as_ref()
+        .filter(|v| from("RMQ_CONTEXT").as_ref() != Some(*v));
+    let mut text = String::new();
+    for (flag, value) in [("-n", servers), ("--context", context.map(String::as_str))] {
+        if let Some(value) = value {
+            text.push_str(&format!(" {flag} {}", quoted(value)));
+        }
+    }
+    text
 }
 
 fn shown(words: &[String]) -> String {
@@ -412,5 +470,7 @@ mod tests {
     fn an_unknown_name_offers_the_near_ones() {
         let failure = find("topicLst").err().unwrap();
         assert!(failure.text().contains("topicList"), "{failure:?}");
+        assert!(failure.text().contains("Try: rmq mqadmin help"), "{failure:?}");
+        assert_eq!(names().len(), 93);
     }
 }

@@ -9,6 +9,7 @@ use super::change::{self, Class, Plan, Step, Undo, Unread};
 use super::cluster;
 use super::exit::{self, Failure};
 use super::output::{Cell, Listing, col, wide};
+use super::quoted;
 use super::server_config::{self, Target, pair};
 use super::session::Session;
 use super::time::parse_duration;
@@ -258,6 +259,10 @@ async fn look_for_differences(
 
 async fn diff_rows(session: &Session, args: &DiffArgs) -> Result<Rows, Failure> {
     let (found, failures) = look_for_differences(session, args).await?;
+    Ok(difference_rows(&found, failures))
+}
+
+fn difference_rows(found: &[Difference], failures: Vec<Failure>) -> Rows {
     let mut listing = Listing::new(
         "NameServerDiff",
         &[col("kind"), col("name"), col("field"), col("values")],
@@ -268,16 +273,46 @@ async fn diff_rows(session: &Session, args: &DiffArgs) -> Result<Rows, Failure> 
     for difference in found {
         listing.push(vec![
             difference.kind.into(),
-            difference.name.into(),
-            difference.field.into(),
-            Cell::Pairs(difference.values),
+            difference.name.as_str().into(),
+            difference.field.as_str().into(),
+            Cell::Pairs(difference.values.clone()),
         ]);
     }
     listing.errors = failures;
-    Ok(Rows {
+    Rows {
         listing,
         some_answered: true,
-    })
+    }
+}
+
+/// The first of these topics that no broker of its routes has any more, with a cluster that it is routed in. Its routes stay
+/// until they are deleted: no registration mentions it.
+async fn left_over(session: &Session, topics: BTreeSet<String>) -> Option<(String, String)> {
+    let client = &session.client;
+    for topic in topics {
+        let mut brokers: BTreeSet<BrokerAt> = BTreeSet::new();
+        for (_, route) in client.route_each(&topic).await {
+            for set in route.ok().flatten().into_iter().flat_map(|r| r.broker_datas) {
+                brokers.extend(set.master().map(|addr| BrokerAt {
+                    id: crate::client::snapshot::BrokerId {
+                        cluster: set.cluster.clone(),
+                        name: set.broker_name.clone(),
+                        id: 0,
+                    },
+                    addr: addr.to_owned(),
+                }));
+            }
+        }
+        let cluster = brokers.first().map(|b| b.id.cluster.clone());
+        let brokers: Vec<BrokerAt> = brokers.into_iter().collect();
+        let answers = super::topic::configs(session, &brokers, &topic).await;
+        if let Some(cluster) = cluster
+            && answers.iter().all(|(_, answer)| matches!(answer, Ok(None)))
+        {
+            return Some((topic, cluster));
+        }
+    }
+    None
 }
 
 async fn diff(session: &Session, args: DiffArgs) -> Result<(), Failure> {
@@ -287,9 +322,15 @@ async fn diff(session: &Session, args: DiffArgs) -> Result<(), Failure> {
     if session.name_servers.len() < 2 {
         session.warn("one name server alone agrees with itself; name all of them with --namesrv");
     }
-    let rows = diff_rows(session, &args).await?;
+    let (found, failures) = look_for_differences(session, &args).await?;
+    let rows = difference_rows(&found, failures);
     let verdict = Failure::over(&rows.listing.errors, true);
     let differences = rows.listing.rows.len();
+    let topics: BTreeSet<String> = found
+        .into_iter()
+        .filter(|d| d.kind == "topic")
+        .map(|d| d.name)
+        .collect();
     session.printer.print(rows.listing)?;
     verdict?;
     match differences {
@@ -297,13 +338,26 @@ async fn diff(session: &Session, args: DiffArgs) -> Result<(), Failure> {
             session.note("the name servers agree");
             Ok(())
         }
-        n => Err(Failure::new(
-            exit::WARNINGS,
-            format!("the name servers differ in {}", counted(n, "point")),
-        )
-        .because("Brokers register with each name server for itself; a difference that stays means that one does not reach one of them.")
-        .hint("rmq namesrv diff --settle 30s")),
+        n => Err(match left_over(session, topics).await {
+            Some((topic, cluster)) => differ(n)
+                .because(format!(
+                    "No broker has topic {topic} any more: the route is left over, and time does not remove it."
+                ))
+                .hint(session.for_same_servers(&format!(
+                    "rmq topic delete {topic} --cluster {}",
+                    quoted(&cluster)
+                ))),
+            None => differ(n).because("Brokers register with each name server for itself; a difference that stays means that one does not reach one of them.")
+            .hint("rmq namesrv diff --settle 30s"),
+        }),
     }
+}
+
+fn differ(points: usize) -> Failure {
+    Failure::new(
+        exit::WARNINGS,
+        format!("the name servers differ in {}", counted(points, "point")),
+    )
 }
 
 /// What a name server lists that `text` names.

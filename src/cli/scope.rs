@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::change::Unread;
 use super::exit::{self, Failure};
+use super::quoted;
 use super::session::Session;
 use crate::client::admin::cluster::{registered, select};
 use crate::client::{BrokerAt, BrokerSelector, Error, Scope, Which};
@@ -27,6 +28,26 @@ impl ScopeArgs {
             cluster: self.cluster.clone().or(default),
             brokers: self.broker.clone(),
         }
+    }
+
+    /// The command that takes away what was created on `made` and nothing else. A whole cluster is named only where it was
+    /// meant and each of its brokers was read as lacking it.
+    pub fn delete_line<'a>(
+        &self,
+        (noun, name): (&str, &str),
+        cluster: &str,
+        made: impl Iterator<Item = &'a BrokerAt>,
+        all_lacked: bool,
+    ) -> String {
+        let mut line = format!("rmq {noun} delete {name}");
+        if self.broker.is_empty() && all_lacked {
+            line.push_str(&format!(" --cluster {}", quoted(cluster)));
+        } else {
+            for broker in made {
+                line.push_str(&format!(" --broker {}", broker.addr));
+            }
+        }
+        line
     }
 
     /// The brokers that are meant; none is an error.

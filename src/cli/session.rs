@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum as _};
 
 use super::context::{self, Config, Context};
 use super::desk::Desk;
-use super::exit::Failure;
+use super::exit::{self, Failure};
 use super::output::{Filter, Format, Printer, SortBy};
 use super::quoted;
 use super::reach::Reach;
@@ -182,7 +182,7 @@ pub struct Session {
     pub access_key: Option<String>,
     /// Reads go to slaves where there are any.
     pub prefer_slave: bool,
-    /// Flags that say which servers are meant, as they were given; an undo line needs them again.
+    /// Flags that say which servers are meant; an undo line needs them.
     place: Vec<String>,
     quiet: bool,
     /// Half of what the command does now must not stay.
@@ -257,6 +257,7 @@ impl Session {
         };
         adjust(&mut options);
         let client = Client::new(options);
+        let servers_named = place(global, name.as_deref(), &name_servers);
         let no_color = global.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let width = Printer::terminal_width();
         let session = Self {
@@ -287,7 +288,7 @@ impl Session {
             deadline: global.deadline,
             access_key,
             prefer_slave: global.prefer_slave,
-            place: place(global),
+            place: servers_named,
             quiet: global.quiet,
             finishes: AtomicBool::new(false),
             client: Arc::new(client),
@@ -304,7 +305,9 @@ impl Session {
     pub fn for_same_servers(&self, command: &str) -> String {
         let commands = commands(command);
         let parts = commands.into_iter().map(|part| {
-            let missing = self.place.iter().filter(|flag| {
+            // A store is files: whoever serves it is not asked.
+            let asks = !part.starts_with("rmq store ");
+            let missing = self.place.iter().filter(|_| asks).filter(|flag| {
                 flag.split(' ')
                     .next()
                     .is_none_or(|name| !part.contains(&format!(" {name} ")))
@@ -442,19 +445,20 @@ fn commands(line: &str) -> Vec<&str> {
     parts
 }
 
-/// The flags of a command line that say which servers are meant. What stands in the environment is there for the next
-/// command as well.
-fn place(global: &Global) -> Vec<String> {
-    let given = |value: &Option<String>, variable: &str| {
-        value
-            .clone()
-            .filter(|value| std::env::var(variable).ok().as_ref() != Some(value))
-    };
-    let config = global.config.as_ref().map(|path| path.display().to_string());
+/// The flags that say which servers are meant, wherever it was said. A shell of tomorrow has another environment, and the
+/// configuration another current context: an undo line names its own.
+fn place(global: &Global, context: Option<&str>, name_servers: &[String]) -> Vec<String> {
+    // Servers of the context come with it; any others stand above it and are named as well.
+    let from_context = context.is_some() && global.namesrv.is_none() && environment_servers().is_none();
+    let config = global
+        .config
+        .as_ref()
+        .map(|path| path.display().to_string())
+        .filter(|path| std::env::var("RMQ_CONFIG").ok().as_ref() != Some(path));
     let single = [
-        ("-n", given(&global.namesrv, "RMQ_NAMESRV")),
-        ("--context", given(&global.context, "RMQ_CONTEXT")),
-        ("--config", given(&config, "RMQ_CONFIG")),
+        ("-n", (!from_context).then(|| name_servers.join(","))),
+        ("--context", context.map(str::to_owned)),
+        ("--config", config),
     ];
     let maps = global
         .broker_map
@@ -468,14 +472,22 @@ fn place(global: &Global) -> Vec<String> {
         .collect()
 }
 
+/// Name servers that Java's variable names.
+fn environment_servers() -> Option<String> {
+    std::env::var("NAMESRV_ADDR")
+        .ok()
+        .filter(|t| !t.trim().is_empty())
+}
+
 fn find_context<'a>(config: &'a Config, name: &str, asked: bool) -> Result<&'a Context, Failure> {
     config.contexts.get(name).ok_or_else(|| {
         let known: Vec<&str> = config.contexts.keys().map(String::as_str).collect();
-        let failure = Failure::usage(if asked {
+        let what = if asked {
             format!("there is no context \"{name}\" in the configuration")
         } else {
             format!("the configuration's current context \"{name}\" does not exist")
-        });
+        };
+        let failure = Failure::new(exit::NOT_FOUND, what);
         let failure = if known.is_empty() {
             failure
         } else {
@@ -488,10 +500,7 @@ fn find_context<'a>(config: &'a Config, name: &str, asked: bool) -> Result<&'a C
 fn name_servers(global: &Global, chosen: &Context) -> Result<Vec<String>, Failure> {
     let (text, from) = if let Some(text) = &global.namesrv {
         (text.clone(), "--namesrv")
-    } else if let Some(text) = std::env::var("NAMESRV_ADDR")
-        .ok()
-        .filter(|t| !t.trim().is_empty())
-    {
+    } else if let Some(text) = environment_servers() {
         (text, "NAMESRV_ADDR")
     } else if chosen.namesrv.is_empty() {
         (DEFAULT_NAME_SERVER.to_owned(), "default")

@@ -250,6 +250,7 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         args.queues.or(args.read_queues).unwrap_or(8),
         args.queues.or(args.write_queues).unwrap_or(8),
     );
+    check_queues("queues", args.queues, 1)?;
     check_queues("read-queues", Some(read), 1)?;
     check_queues("write-queues", Some(write), 1)?;
     check_name(session, &args.name, args.force_system).await?;
@@ -308,10 +309,11 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         ),
         false => format!("{total} write queues over {}", counted(writes.len(), "broker")),
     });
-    let undo = format!(
-        "rmq topic delete {} --cluster {}",
-        args.name,
-        quoted(&plan.cluster)
+    let undo = args.scope.delete_line(
+        ("topic", &args.name),
+        &plan.cluster,
+        writes.iter().map(|w| &w.broker),
+        unread.is_empty(),
     );
     mention(&mut plan, "topic", &unread, !writes.is_empty())?;
     let order = if args.order {
@@ -418,6 +420,7 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
                 .hint(format!("rmq topic update {} --perm 6", args.name)),
         );
     }
+    check_queues("queues", args.queues, 0)?;
     check_queues("read-queues", patch.read_queues, 0)?;
     check_queues("write-queues", patch.write_queues, 0)?;
     check_name(session, &args.name, args.force_system).await?;
@@ -812,7 +815,16 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         }
     }
     let cluster = cluster_of(&brokers);
+    let whole_cluster = args.scope.broker.is_empty() || nowhere_else(session, name, &cluster, &brokers).await;
     let routes = client.route_each(name).await;
+    let silent: Vec<Unread> = routes
+        .iter()
+        .filter(|_| whole_cluster)
+        .filter_map(|(addr, route)| {
+            let e = route.as_ref().err()?;
+            Some(Unread::at(format!("name server {addr}"), Failure::from(e)))
+        })
+        .collect();
     let routed: Vec<String> = routes
         .iter()
         .filter(|(_, route)| {
@@ -849,7 +861,6 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
             counted(*messages, "message")
         ));
     }
-    let whole_cluster = args.scope.broker.is_empty();
     let mut plan = Plan {
         action: format!("delete topic {name}"),
         object: name.to_owned(),
@@ -933,6 +944,8 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         &unread,
         !targets.is_empty() || !routed.is_empty(),
     )?;
+    mention(&mut plan, "route", &silent, true)?;
+    unread.extend(silent);
     if session.dry_run {
         return change::rehearse(session, &plan, unread, 0);
     }
@@ -996,6 +1009,20 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .collect();
     let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
     change::report(session, &plan, outcomes, gone)
+}
+
+/// True when the other brokers of the cluster answered that they do not have a topic: its routes go with it.
+async fn nowhere_else(session: &Session, name: &str, cluster: &str, brokers: &[BrokerAt]) -> bool {
+    let scope = crate::client::Scope {
+        cluster: Some(cluster.to_owned()),
+        ..crate::client::Scope::default()
+    };
+    let Ok(mut others) = session.client.brokers(&scope, Which::Masters).await else {
+        return false;
+    };
+    others.retain(|broker| !brokers.iter().any(|b| b.id.name == broker.id.name));
+    let answers = configs(session, &others, name).await;
+    answers.iter().all(|(_, answer)| matches!(answer, Ok(None)))
 }
 
 /// A broker that has lost a topic registers without it. What it registered before stays where deleteTopicWithBrokerRegistration

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::doctor::{self, Evidence};
 use super::snapshot::{BrokerId, Snapshot};
+use super::words::quoted;
 
 /// How bad a finding is. Orders by urgency, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +84,33 @@ impl Finding {
             detail: None,
             next: None,
         }
+    }
+
+    /// The command that looks further or mends: its own, else the check's with the subject's name in it. Of the whole cluster
+    /// that is the list of what the check is about.
+    pub fn command(&self) -> Option<String> {
+        if self.next.is_some() {
+            return self.next.clone();
+        }
+        let next = doctor::check(self.check)?.next;
+        if !next.split(' ').any(|word| word == "NAME") {
+            return Some(next.to_owned());
+        }
+        let noun = next.split(' ').nth(1).unwrap_or_default();
+        let name = match (&self.subject, noun) {
+            (Subject::Broker(id), "broker") if id.is_master() => id.name.clone(),
+            (Subject::Broker(id), "broker") => id.to_string(),
+            (Subject::Topic(name), "topic") | (Subject::Group(name), "group") => name.clone(),
+            _ => return Some(format!("rmq {noun} list")),
+        };
+        let words: Vec<String> = next
+            .split(' ')
+            .map(|word| match word {
+                "NAME" => quoted(&name),
+                word => word.to_owned(),
+            })
+            .collect();
+        Some(words.join(" "))
     }
 
     /// Adds the second sentence.
@@ -205,6 +233,34 @@ mod tests {
 
     fn up(info: RuntimeInfo) -> Seen<RuntimeInfo> {
         Seen::answered(info, NOW)
+    }
+
+    #[test]
+    fn a_next_command_has_no_placeholder() {
+        let subjects = [
+            Subject::Cluster,
+            Subject::NameServer("ns1".into()),
+            Subject::Broker(id("broker-a", 0)),
+            Subject::Topic("Solo".into()),
+            Subject::Group("g".into()),
+        ];
+        for check in doctor::CHECKS {
+            for subject in &subjects {
+                let finding = Finding::new(check.id, "r", Severity::Warning, subject.clone(), "t");
+                let command = finding.command().unwrap();
+                assert!(!command.contains("NAME"), "{subject}: {command}");
+            }
+        }
+        let of = |check, subject| Finding::new(check, "r", Severity::Warning, subject, "t").command();
+        assert_eq!(
+            of("TP1", Subject::Topic("Solo".into())).as_deref(),
+            Some("rmq topic get Solo")
+        );
+        assert_eq!(
+            of("BR8", Subject::Broker(id("broker-b", 1))).as_deref(),
+            Some("rmq broker describe broker-b:1")
+        );
+        assert_eq!(of("TP1", Subject::Cluster).as_deref(), Some("rmq topic list"));
     }
 
     #[test]

@@ -301,6 +301,46 @@ impl Client {
         found
     }
 
+    /// Takes away the positions that brokers make up: asked for one topic they tell 0 for each queue of a group that has none
+    /// in it. A broker that does not tell its positions keeps its rows as they are, and is among the failed.
+    pub async fn unposition(&self, found: &mut Backlogs, topic: &str, brokers: &[BrokerAt]) {
+        let asked: BTreeSet<&str> = found
+            .groups
+            .values()
+            .flat_map(|backlog| &backlog.queues)
+            .filter(|row| row.topic == topic)
+            .map(|row| row.broker.as_str())
+            .collect();
+        let asked: Vec<BrokerAt> = brokers
+            .iter()
+            .filter(|b| asked.contains(b.id.name.as_str()))
+            .cloned()
+            .collect();
+        let answers = self
+            .each(asked, |broker| async move {
+                let server = broker.server();
+                let kept = self.broker_offset_groups(&server, self.deadline()).await;
+                (broker, server, kept)
+            })
+            .await;
+        for (broker, server, kept) in answers {
+            match kept {
+                Ok(kept) => {
+                    for (group, backlog) in &mut found.groups {
+                        if kept.get(group).is_some_and(|topics| topics.contains(topic)) {
+                            continue;
+                        }
+                        let rows = backlog.queues.iter_mut();
+                        for row in rows.filter(|r| r.topic == topic && r.broker == broker.id.name) {
+                            row.committed = None;
+                        }
+                    }
+                }
+                Err(e) => found.fail(&server, e),
+            }
+        }
+    }
+
     /// The static topics among those that groups have positions in: one question a topic for its route.
     async fn static_topics_of(&self, found: &mut Backlogs) -> BTreeMap<String, Logical> {
         let own = |topic: &str| topic.starts_with(RETRY_PREFIX) || topic.starts_with(DLQ_PREFIX);

@@ -95,6 +95,7 @@ impl Client {
                     write_queues: config.write_queue_nums,
                     perm: config.perm,
                     order: config.order,
+                    sys_flag: config.topic_sys_flag,
                     attributes: config.attributes,
                     ..TopicOnBroker::default()
                 };

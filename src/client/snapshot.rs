@@ -356,6 +356,8 @@ pub struct TopicOnBroker {
     pub perm: Perm,
     /// Ordered topic.
     pub order: bool,
+    /// Java's topicSysFlag: whether it is of a unit, and whether units subscribe to it.
+    pub sys_flag: i32,
     /// Attributes, such as `message.type`.
     pub attributes: BTreeMap<String, String>,
     /// Messages a second stored, where asked.

@@ -15,6 +15,8 @@ mod recorder;
 mod refusals;
 mod schema;
 mod static_topics;
+mod undo_lines;
+mod verdicts;
 
 pub use doctor::all_but_disk;
 

@@ -67,10 +67,23 @@ impl std::str::FromStr for Filter {
                             part.trim()
                         )
                     })?;
+                let value = &part[at + op.len()..];
+                // `=>` is no operator, and hardly a value: one that begins so stands in quotes.
+                if let Some(more) = value.chars().next().filter(|c| "=!<>~".contains(*c)) {
+                    let meant = match (op, more) {
+                        ("=", '>' | '<') => format!("{more}="),
+                        ("=", '!' | '~') => format!("{more}"),
+                        _ => op.to_owned(),
+                    };
+                    return Err(format!(
+                        "\"{op}{more}\" in \"{}\" is not an operator; use {meant}, or quote a value that begins so",
+                        part.trim()
+                    ));
+                }
                 Ok(Condition {
                     key: part[..at].trim().to_ascii_lowercase(),
                     op,
-                    value: part[at + op.len()..].trim().trim_matches('\'').to_owned(),
+                    value: value.trim().trim_matches('\'').to_owned(),
                 })
             })
             .collect::<Result<_, String>>()
@@ -121,6 +134,33 @@ impl Condition {
             ">=" => order().is_some_and(std::cmp::Ordering::is_ge),
             "<" => order().is_some_and(std::cmp::Ordering::is_lt),
             _ => order().is_some_and(std::cmp::Ordering::is_le),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_operator_is_no_value() {
+        for (text, meant) in [
+            ("lag=>12", ">="),
+            ("lag =< 12", "<="),
+            ("lag==12", "="),
+            ("name=~x", "~"),
+            ("lag><12", ">"),
+            ("lag<>12", "<"),
+            ("name~a && lag=>12", ">="),
+        ] {
+            let told = text.parse::<Filter>().unwrap_err();
+            assert!(told.contains(&format!("use {meant},")), "{text}: {told}");
+        }
+        // Quoted it is a value, and so it is printed.
+        let quoted: Filter = "name='=>x'".parse().unwrap();
+        assert_eq!(quoted.to_string().parse(), Ok(quoted));
+        for good in ["lag>=12", "lag<=-1", "name!=a", "name!~b", "k=a=b"] {
+            assert!(good.parse::<Filter>().is_ok(), "{good}");
         }
     }
 }

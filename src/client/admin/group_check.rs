@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::clients::GroupClients;
 use super::cluster::BrokerAt;
 use super::group::BrokerLag;
+use super::group_config::{disagreements, flags};
 use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
-use crate::client::words::counted;
+use crate::client::words::{counted, quoted};
 use crate::protocol::body::{
     ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
 };
@@ -180,6 +181,27 @@ impl GroupView {
                 gravity: Gravity::Warning,
                 evidence: format!("configured on {}, not on {}", names(&with), names(&without)),
                 why: "Retries and permissions differ from broker to broker.",
+                next: match (with[0].1, without[0].0) {
+                    (Some(config), broker) => format!(
+                        "rmq group create {} --broker {}{}",
+                        self.name,
+                        quoted(broker),
+                        flags(&SubscriptionGroupConfig::default(), config)
+                    ),
+                    (None, _) => format!("rmq group get {}", self.name),
+                },
+            });
+        }
+        let told = disagreements(
+            with.iter()
+                .filter_map(|(name, config)| Some((name.as_str(), config.as_ref()?))),
+        );
+        if !told.is_empty() {
+            found.push(GroupFinding {
+                check: "GR2",
+                gravity: Gravity::Warning,
+                evidence: format!("it is not the same on every broker: {}", told.join("; ")),
+                why: "Retries and permissions differ from broker to broker.",
                 next: format!("rmq group get {}", self.name),
             });
         }
@@ -287,9 +309,36 @@ impl GroupView {
         }
     }
 
+    /// Brokers on which the group is paused: its consumeEnable is false there.
+    pub fn paused_on(&self) -> Vec<&str> {
+        self.configs
+            .iter()
+            .filter(|(_, config)| config.as_ref().is_some_and(|c| !c.consume_enable))
+            .map(|(broker, _)| broker.as_str())
+            .collect()
+    }
+
     /// GR5
     fn backlog(&self, found: &mut Vec<GroupFinding>) {
         let next = format!("rmq group lag {}", self.name);
+        let paused = self.paused_on();
+        if !paused.is_empty() {
+            let behind: i64 = self.queues.iter().filter_map(GroupLag::lag).sum();
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Warning,
+                evidence: format!(
+                    "it is paused on {} (consume-enable is false){}",
+                    paused.join(", "),
+                    match behind {
+                        0 => String::new(),
+                        n => format!(", {} behind", counted(n, "message")),
+                    }
+                ),
+                why: "Its consumers are refused there: it reads nothing until it is resumed.",
+                next: format!("rmq group resume {}", self.name),
+            });
+        }
         if self.is_broadcast() {
             return;
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::BrokerAt;
 use crate::client::error::{Error, Server};
+use crate::client::words::quoted;
 use crate::client::{Client, Deadline};
 use crate::protocol::Json;
 use crate::protocol::body::{
@@ -103,6 +104,55 @@ pub fn fields(config: &SubscriptionGroupConfig) -> Vec<(String, String)> {
             .map(|(key, value)| (format!("attr {key}"), value.clone())),
     );
     fields
+}
+
+/// The flags of `rmq group create` and `rmq group update` that make a group as `config` is, where it differs from `from`.
+pub fn flags(from: &SubscriptionGroupConfig, config: &SubscriptionGroupConfig) -> String {
+    let mut line = String::new();
+    for (field, _, value) in differences(from, config) {
+        match field.strip_prefix("attr ") {
+            Some(key) if config.attributes.contains_key(key) => {
+                line += &format!(" --attr {}", quoted(&format!("{key}={value}")));
+            }
+            Some(key) => line += &format!(" --unset-attr {}", quoted(key)),
+            None => line += &format!(" --{field} {}", quoted(&value)),
+        }
+    }
+    line
+}
+
+/// What differs between the configurations of a group, by broker name: `retry-max 3 on broker-a, 16 on broker-b`.
+pub fn disagreements<'a>(
+    configs: impl Iterator<Item = (&'a str, &'a SubscriptionGroupConfig)>,
+) -> Vec<String> {
+    let mut by_field: BTreeMap<String, Vec<(&str, String)>> = BTreeMap::new();
+    let mut brokers = Vec::new();
+    for (broker, config) in configs {
+        brokers.push(broker);
+        for (field, value) in fields(config) {
+            by_field.entry(field).or_default().push((broker, value));
+        }
+    }
+    let mut out = Vec::new();
+    for (field, told) in by_field {
+        let mut sides: Vec<(String, Vec<&str>)> = Vec::new();
+        for broker in &brokers {
+            let value = told.iter().find(|(of, _)| of == broker);
+            let value = value.map_or("-", |(_, value)| value).to_owned();
+            match sides.iter_mut().find(|(known, _)| *known == value) {
+                Some((_, on)) => on.push(broker),
+                None => sides.push((value, vec![broker])),
+            }
+        }
+        if sides.len() > 1 {
+            let sides: Vec<String> = sides
+                .into_iter()
+                .map(|(value, on)| format!("{value} on {}", on.join(" ")))
+                .collect();
+            out.push(format!("{field} {}", sides.join(", ")));
+        }
+    }
+    out
 }
 
 /// A changed field: name, value before, value after. A missing attribute is `-`.
@@ -339,5 +389,30 @@ mod tests {
         policy.kind = GroupRetryPolicyType::Exponential;
         policy.exponential_retry_policy = Some(ExponentialRetryPolicy::default());
         assert_eq!(policy_text(&policy), "exponential:initial=5s,max=2h,multiplier=2");
+    }
+
+    #[test]
+    fn a_group_is_made_like_another_and_disagreements_are_told() {
+        let plain = SubscriptionGroupConfig::default();
+        let other = SubscriptionGroupConfig {
+            retry_max_times: 3,
+            consume_enable: false,
+            attributes: [("a".to_owned(), "x y".to_owned())].into(),
+            ..plain.clone()
+        };
+        assert_eq!(
+            flags(&plain, &other),
+            " --attr 'a=x y' --consume-enable false --retry-max 3"
+        );
+        assert_eq!(flags(&other, &other), "");
+        let told = disagreements([("b1", &plain), ("b2", &other), ("b3", &plain)].into_iter());
+        assert_eq!(
+            told,
+            [
+                "attr a - on b1 b3, x y on b2",
+                "consume-enable true on b1 b3, false on b2",
+                "retry-max 16 on b1 b3, 3 on b2"
+            ]
+        );
     }
 }

@@ -69,7 +69,7 @@ pub fn merge(mut one: Declared, other: Declared) -> Result<Declared, String> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileToml {
-    api: String,
+    api: Option<String>,
     cluster: Option<String>,
     #[serde(default)]
     topic: BTreeMap<String, TopicToml>,
@@ -227,8 +227,14 @@ struct SubscriptionToml {
 
 fn from_toml(text: &str) -> Result<Declared, String> {
     let file: FileToml = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
-    if file.api != API {
-        return Err(format!("api is \"{}\"; this version reads \"{API}\"", file.api));
+    match file.api {
+        Some(api) if api == API => {}
+        Some(api) => return Err(format!("api is \"{api}\"; this version reads \"{API}\"")),
+        None => {
+            return Err(format!(
+                "the line api = \"{API}\" is missing; it stands first in the file"
+            ));
+        }
     }
     let mut declared = Declared {
         cluster: file.cluster,
@@ -563,7 +569,11 @@ mod tests {
             }
         }
         assert!(parse("api = \"rmq/v9\"\n").unwrap_err().contains("rmq/v1"));
-        assert!(parse("cluster = \"C\"\n").unwrap_err().contains("api"));
+        assert!(
+            parse("cluster = \"C\"\n")
+                .unwrap_err()
+                .contains("api = \"rmq/v1\"")
+        );
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::{Details, Evidence, add_capped, grouped, span};
 use crate::client::admin::group::is_system;
+use crate::client::admin::group_config::{differences, disagreements, flags};
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, GroupState, Snapshot};
-use crate::client::words::counted;
-use crate::protocol::body::MessageModel;
+use crate::client::words::{counted, quoted};
+use crate::protocol::body::{MessageModel, SubscriptionGroupConfig};
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// Lag may rise this long.
@@ -61,11 +62,19 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                 Severity::Info
             };
             let finding = Finding::new("GR5", "lag-rising", severity, subject(), text);
+            let finding = match e.details.map(|d| paused_on(d, &group.name)) {
+                Some(paused) if !paused.is_empty() => because_paused(finding, &group.name, &paused),
+                _ => finding,
+            };
             let since = match time.as_secs() {
                 seconds @ 0..120 => format!("{seconds} s"),
                 seconds => format!("{} min", seconds / 60),
             };
-            found.push(finding.detail(format!("rising for {since}")));
+            let detail = match &finding.detail {
+                Some(cause) => format!("rising for {since}; {cause}"),
+                None => format!("rising for {since}"),
+            };
+            found.push(finding.detail(detail));
         }
         match e.details {
             None => {
@@ -117,9 +126,16 @@ fn old_lag(group: &GroupState, lag_text: &str, details: &Details, now_ms: i64) -
             Some((row, now_ms.saturating_sub(*stored)))
         })
         .max_by_key(|(_, age)| *age)?;
-    if age <= LAG_AGE_MS {
+    let paused = paused_on(details, &group.name);
+    // A pause is somebody's wish, and nobody's news; it is the whole cause of what waits.
+    if age <= LAG_AGE_MS && paused.is_empty() {
         return None;
     }
+    let severity = if age <= LAG_AGE_MS {
+        Severity::Info
+    } else {
+        Severity::Warning
+    };
     let offline = !details.connections.contains_key(&group.name);
     let text = format!(
         "group {}{} lag {lag_text}, oldest message waits {} ({} {} queue {})",
@@ -131,10 +147,22 @@ fn old_lag(group: &GroupState, lag_text: &str, details: &Details, now_ms: i64) -
         row.queue
     );
     let subject = Subject::Group(group.name.clone());
-    Some(
-        Finding::new("GR5", "lag-old", Severity::Warning, subject, text)
-            .next(format!("rmq group lag {}", group.name)),
-    )
+    let finding = Finding::new("GR5", "lag-old", severity, subject, text);
+    Some(if paused.is_empty() {
+        finding.next(format!("rmq group lag {}", group.name))
+    } else {
+        because_paused(finding, &group.name, &paused)
+    })
+}
+
+/// A finding about a backlog with its cause, and what ends it.
+fn because_paused(finding: Finding, group: &str, on: &[&str]) -> Finding {
+    finding
+        .detail(format!(
+            "it is paused on {} (consume-enable is false)",
+            on.join(" ")
+        ))
+        .next(format!("rmq group resume {group}"))
 }
 
 /// Topics of a group: where it has positions and what its clients subscribe to, retry topics apart.
@@ -166,7 +194,7 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
         .chain(details.connections.keys())
         .filter(|name| !is_system(name))
         .collect();
-    let mut more = Vec::new();
+    let (mut more, mut uneven) = (Vec::new(), Vec::new());
     for group in names {
         let subject = || Subject::Group(group.clone());
         let (with, without): (Vec<&BrokerId>, Vec<&BrokerId>) = details
@@ -216,11 +244,59 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
             );
             more.push(
                 Finding::new("GR2", "group-missing", Severity::Warning, subject(), text)
-                    .next(format!("rmq group create {group} --broker {}", lacking[0])),
+                    .next(create_line(details, group, with[0], lacking[0])),
             );
+        }
+        let mut clusters: BTreeMap<&str, Vec<&BrokerId>> = BTreeMap::new();
+        for broker in &with {
+            clusters.entry(&broker.cluster).or_default().push(broker);
+        }
+        for brokers in clusters.into_values() {
+            let configs = brokers
+                .iter()
+                .filter_map(|b| Some((b.name.as_str(), details.group_configs.get(*b)?.get(group)?)));
+            let told = disagreements(configs);
+            if let ([first, .., last], false) = (brokers.as_slice(), told.is_empty()) {
+                let text = format!(
+                    "group {group} is not the same on every broker: {}",
+                    told.join("; ")
+                );
+                let other = brokers
+                    .iter()
+                    .find(|b| {
+                        let of = |b: &BrokerId| details.group_configs.get(b).and_then(|c| c.get(group));
+                        of(first)
+                            .zip(of(b))
+                            .is_some_and(|(one, other)| !differences(one, other).is_empty())
+                    })
+                    .unwrap_or(last);
+                let next = format!("rmq group diff {} {} --only {group}", first.name, other.name);
+                uneven
+                    .push(Finding::new("GR2", "group-uneven", Severity::Warning, subject(), text).next(next));
+            }
         }
     }
     add_capped(found, more);
+    add_capped(found, uneven);
+}
+
+/// The command that makes a group on a broker as it is on another.
+fn create_line(details: &Details, group: &str, like: &BrokerId, broker: &str) -> String {
+    let config = details.group_configs.get(like).and_then(|c| c.get(group));
+    let flags = config.map_or_else(String::new, |config| {
+        flags(&SubscriptionGroupConfig::default(), config)
+    });
+    format!("rmq group create {group} --broker {}{flags}", quoted(broker))
+}
+
+/// Brokers on which a group is paused (consumeEnable is false).
+fn paused_on<'a>(details: &'a Details, group: &str) -> Vec<&'a str> {
+    details
+        .group_configs
+        .iter()
+        .filter(|(_, configs)| configs.get(group).is_some_and(|c| !c.consume_enable))
+        .map(|(broker, _)| broker.name.as_str())
+        .collect()
 }
 
 /// GR5: positions of groups and topics that are gone.
@@ -383,6 +459,54 @@ mod tests {
             .clear();
         let found = judge_of(&c);
         assert!(found.iter().all(|f| f.check != "GR2"), "{found:?}");
+    }
+
+    #[test]
+    fn a_group_is_the_same_on_every_broker_and_made_so() {
+        let mut c = Cluster::healthy();
+        let config = c.details.group_configs.get_mut(&id("broker-a", 0)).unwrap();
+        config.get_mut("g").unwrap().retry_max_times = 3;
+        let found = c.finds(&["GR2"]);
+        assert_eq!(
+            found[0].text,
+            "group g is not the same on every broker: retry-max 3 on broker-a, 16 on broker-b"
+        );
+        assert_eq!(
+            found[0].next.as_deref(),
+            Some("rmq group diff broker-a broker-b --only g")
+        );
+        c.details
+            .group_configs
+            .get_mut(&id("broker-b", 0))
+            .unwrap()
+            .clear();
+        assert_eq!(
+            c.finds(&["GR2"])[0].next.as_deref(),
+            Some("rmq group create g --broker broker-b --retry-max 3")
+        );
+    }
+
+    #[test]
+    fn a_paused_group_is_told_as_the_cause_of_its_backlog() {
+        let mut c = Cluster::healthy();
+        let config = c.details.group_configs.get_mut(&id("broker-b", 0)).unwrap();
+        config.get_mut("g").unwrap().consume_enable = false;
+        let config = c.details.group_configs.get_mut(&id("broker-a", 0)).unwrap();
+        config.get_mut("g").unwrap().consume_enable = false;
+        c.finds(&[]);
+        let row = &mut c.snapshot.groups[0].lag.value.as_mut().unwrap()[0];
+        row.max += 7;
+        let key = ("g".to_owned(), row.topic.clone(), row.broker.clone(), row.queue);
+        for (age, severity) in [(1_000, Severity::Info), (LAG_AGE_MS + 1, Severity::Warning)] {
+            c.details.oldest_unread.insert(key.clone(), NOW - age);
+            let found = c.finds(&["GR5"]);
+            assert_eq!(found[0].severity, severity);
+            assert_eq!(
+                found[0].detail.as_deref(),
+                Some("it is paused on broker-a broker-b (consume-enable is false)")
+            );
+            assert_eq!(found[0].next.as_deref(), Some("rmq group resume g"));
+        }
     }
 
     #[test]

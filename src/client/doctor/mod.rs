@@ -109,8 +109,8 @@ checks! {
     "GR1" "all clients of a group have the same subscription"
         "Brokers keep one subscription a group: messages are filtered by the wrong one and lost to the group."
         "rmq group clients NAME";
-    "GR2" "each online group has a configuration on every broker that it needs"
-        "Retries and dead letters of the group fail on a broker that does not know it."
+    "GR2" "each online group has a configuration on every broker that it needs, and the same one"
+        "Retries and dead letters of the group fail on a broker that does not know it, and differ where it is set differently."
         "rmq group list -o wide";
     "GR3" "each queue has an owner and each client has a queue"
         "Messages in a queue without an owner wait for ever; a client without a queue does nothing."

@@ -6,9 +6,11 @@ use super::{Details, Evidence, add_capped, grouped};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
-use crate::client::words::counted;
-use crate::protocol::model::MASTER_ID;
+use crate::client::words::{counted, quoted};
+use crate::protocol::model::{MASTER_ID, Perm, UNIT, UNIT_SUB};
 
+/// Read and write queues of a topic that is created without naming them.
+const NEW_QUEUES: i32 = 8;
 /// A topic that was written to in this time is in use, ms.
 const IN_USE_MS: i64 = 86_400_000;
 
@@ -84,6 +86,33 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     add_capped(found, more);
 }
 
+/// The command that makes a topic on a broker as it is on another: what it does not name are the defaults of a creation.
+fn create_line(name: &str, like: &TopicOnBroker, broker: &str) -> String {
+    let mut line = format!("rmq topic create {} --broker {}", quoted(name), quoted(broker));
+    if (like.read_queues, like.write_queues) != (NEW_QUEUES, NEW_QUEUES) {
+        line += &format!(
+            " --read-queues {} --write-queues {}",
+            like.read_queues, like.write_queues
+        );
+    }
+    if like.perm != Perm::READ_WRITE {
+        line += &format!(" --perm {}", like.perm.0);
+    }
+    for (wanted, flag) in [
+        (like.order, "--order"),
+        (like.sys_flag & UNIT != 0, "--unit"),
+        (like.sys_flag & UNIT_SUB != 0, "--has-unit-sub"),
+    ] {
+        if wanted {
+            line += &format!(" {flag}");
+        }
+    }
+    for (key, value) in &like.attributes {
+        line += &format!(" --attr {}", quoted(&format!("{key}={value}")));
+    }
+    line
+}
+
 /// Topics that are not the same on every master of a cluster; those that are missing on one.
 fn spread(snapshot: &Snapshot, found: &mut Vec<Finding>) -> BTreeSet<String> {
     let mut masters: BTreeMap<&str, BTreeSet<&BrokerId>> = BTreeMap::new();
@@ -122,7 +151,7 @@ fn spread(snapshot: &Snapshot, found: &mut Vec<Finding>) -> BTreeSet<String> {
                 );
                 more.push(
                     Finding::new("TP1", "topic-missing", Severity::Warning, subject(), text)
-                        .next(format!("rmq topic create {} --broker {}", topic.name, missing[0])),
+                        .next(create_line(&topic.name, first, missing[0])),
                 );
             }
             let counts = |b: &TopicOnBroker| (b.read_queues, b.write_queues);
@@ -317,6 +346,30 @@ mod tests {
         let found = c.finds(&["TP1"]);
         assert_eq!(found[0].severity, Severity::Critical);
         assert!(found[0].text.contains("5 messages"), "{found:?}");
+    }
+
+    #[test]
+    fn a_missing_topic_is_made_as_it_is_elsewhere() {
+        let line = |change: &dyn Fn(&mut TopicOnBroker)| {
+            let mut c = Cluster::healthy();
+            let brokers = &mut c.topic("orders").brokers;
+            brokers.pop();
+            change(&mut brokers[0]);
+            let found = judge_of(&c);
+            let missing = found.iter().find(|f| f.rule == "topic-missing").unwrap();
+            missing.next.clone().unwrap()
+        };
+        assert_eq!(line(&|_| {}), "rmq topic create orders --broker broker-b");
+        assert_eq!(
+            line(&|on| {
+                (on.read_queues, on.write_queues, on.perm) = (2, 2, Perm(4));
+                on.order = true;
+                on.sys_flag = UNIT_SUB;
+                on.attributes.insert("message.type".into(), "FIFO".into());
+            }),
+            "rmq topic create orders --broker broker-b --read-queues 2 --write-queues 2 --perm 4 --order --has-unit-sub \
+             --attr message.type=FIFO"
+        );
     }
 
     #[test]

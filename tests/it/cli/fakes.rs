@@ -122,7 +122,7 @@ async fn an_old_broker_is_updated_from_its_route() {
 }
 
 /// Never answers.
-struct Hanging;
+pub(super) struct Hanging;
 
 impl Service for Hanging {
     async fn handle(self: Arc<Self>, _: Peer, _: Frame) -> Reply {
@@ -140,7 +140,7 @@ impl Service for Refusing {
     }
 }
 
-async fn listen<S: Service>(service: S) -> Listener {
+pub(super) async fn listen<S: Service>(service: S) -> Listener {
     let free: SocketAddr = ([127, 0, 0, 1], 0).into();
     Listener::start(free, Arc::new(service)).await.unwrap()
 }

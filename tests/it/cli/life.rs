@@ -25,7 +25,11 @@ async fn a_topic_lives_from_create_to_delete() {
         .await;
     assert_eq!(made.code, 0, "{made:?}");
     let undo = made.stdout.lines().last().unwrap();
-    assert_eq!(undo, "undo: rmq topic delete Orders --cluster DefaultCluster");
+    let wanted = format!(
+        "undo: rmq topic delete Orders --cluster DefaultCluster -n {}",
+        cluster.addr
+    );
+    assert_eq!(undo, wanted);
     let again = rmq.run(&["topic", "create", "Orders", "--yes"]).await;
     assert_eq!(again.code, 9, "{again:?}");
 

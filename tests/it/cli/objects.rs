@@ -665,12 +665,11 @@ async fn old_lines_go_on_working_and_show_their_new_form() {
         ])
         .await;
     ok(&made);
-    assert!(
-        made.stderr.contains(
-            "rmq topic update T16 --create --cluster DefaultCluster --read-queues 16 --write-queues 16 --yes"
-        ),
-        "{made:?}"
+    let wanted = format!(
+        "rmq topic update T16 --create --cluster DefaultCluster --read-queues 16 --write-queues 16 -n {} --yes",
+        cluster.addr
     );
+    assert!(made.stderr.contains(&wanted), "{made:?}");
     ok(&rmq
         .line("mqadmin updatetopic -c DefaultCluster -t T16 -p 4")
         .await);
