@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -11,7 +12,7 @@ use super::exit::{self, Failure};
 use super::output::{Listing, col};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use super::topic_change::{refuse_static, undo_line};
+use super::topic_change::{refuse_static, still_at, undo_line};
 use super::{quoted, time};
 use crate::client::declare::plan::{Change, changes};
 use crate::client::declare::{Declared, Held, read, write};
@@ -23,6 +24,8 @@ use crate::protocol::requests::{DeleteSubscriptiongroup, UpdateAndCreateSubscrip
 const FILE_MAX: u64 = 64 * 1024 * 1024;
 /// A topic that took a message in this time is not pruned, ms.
 const IN_USE_MS: i64 = 600_000;
+/// Changes in a row that a broker does not answer, after which it gets no more.
+const GIVE_UP: u32 = 3;
 
 /// Where the declaration is.
 #[derive(Debug, Clone, Args)]
@@ -52,7 +55,6 @@ pub struct ApplyArgs {
 struct Prepared {
     declared: Declared,
     cluster: String,
-    brokers: Vec<BrokerAt>,
     held: Held,
     changes: Vec<Change>,
 }
@@ -149,7 +151,6 @@ async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure
     Ok(Prepared {
         declared,
         cluster,
-        brokers,
         held,
         changes,
     })
@@ -243,25 +244,13 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     change::confirm(session, &plan)?;
     let undo = undo(session, &prepared)?;
     let done = carry_out(session, &prepared).await;
-    let proven = read_back(session, &prepared, args.files.prune).await;
-    let mut outcomes = Vec::new();
-    for ((change, done), count) in prepared.changes.iter().zip(done).zip(counts) {
-        let read_back = async {
-            let left = match &proven {
-                Err(why) => return Ok(Some(format!("done, but not read back: {why}"))),
-                Ok(left) => left.iter().find(|l| same(l, change)),
-            };
-            Ok(left.map(|left| {
-                let wrong = left.fields();
-                let wrong = wrong
-                    .iter()
-                    .map(|(field, now, _)| format!("{field} reads back {now}"));
-                wrong.collect::<Vec<_>>().join(", ")
-            }))
-        };
-        let outcome = change::proof(done, read_back).await;
-        outcomes.extend(vec![outcome; count]);
-    }
+    let mut proven = read_back(session, &prepared, done, args.files.prune).await;
+    forget_routes(session, &prepared, &mut proven).await;
+    let outcomes = proven
+        .into_iter()
+        .zip(counts)
+        .flat_map(|(outcome, count)| vec![outcome; count])
+        .collect();
     change::report(session, &plan, outcomes, undo)
 }
 
@@ -501,62 +490,116 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
     Ok((!lines.is_empty()).then(|| lines.join(" && ")))
 }
 
-/// Does the writes in their order; one that fails does not stop the others.
-async fn carry_out(session: &Session, prepared: &Prepared) -> Vec<Result<(), Error>> {
-    let client = &session.client;
-    let mut done = Vec::new();
-    let mut deleted: BTreeMap<&str, bool> = BTreeMap::new();
-    for change in &prepared.changes {
-        let server = change.broker().server();
-        let deadline = client.deadline();
-        let result = match change {
-            Change::Topic { before, after, .. } => {
-                client
-                    .write_topic(&server, before.as_ref(), after, deadline)
-                    .await
-            }
-            Change::Group { before, after, .. } => {
-                let body = group_body(before.as_deref(), after);
-                client
-                    .call(
-                        &server,
-                        &UpdateAndCreateSubscriptiongroup,
-                        Some(Json::new(body)),
-                        deadline,
-                    )
-                    .await
-                    .map(drop)
-            }
-            Change::DeleteTopic { name, .. } => {
-                let result = client.delete_topic_on_broker(&server, name, deadline).await;
-                *deleted.entry(name).or_insert(true) &= result.is_ok();
-                result
-            }
-            Change::DeleteGroup { name, .. } => {
-                let header = DeleteSubscriptiongroup {
-                    group_name: name.clone(),
-                    clean_offset: true,
+/// Does the writes, to all brokers at once and in their order on each; one that fails does not stop the others. A broker
+/// that says nothing [`GIVE_UP`] times in a row is asked no more.
+async fn carry_out(session: &Session, prepared: &Prepared) -> Vec<Result<(), Failure>> {
+    let mut by_broker: BTreeMap<&BrokerAt, Vec<(usize, &Change)>> = BTreeMap::new();
+    for (at, change) in prepared.changes.iter().enumerate() {
+        by_broker.entry(change.broker()).or_default().push((at, change));
+    }
+    let done = session
+        .client
+        .each(by_broker.into_values().collect(), |changes| async move {
+            let mut done = Vec::new();
+            let mut in_a_row = 0;
+            for (at, change) in changes {
+                if in_a_row >= GIVE_UP {
+                    let server = change.broker().server();
+                    let failure = Failure::new(
+                        exit::CONNECTION,
+                        format!("not sent: {server} answered none of the {GIVE_UP} changes before it"),
+                    );
+                    done.push((at, Err(failure)));
+                    continue;
+                }
+                let written = write_one(session, change).await;
+                in_a_row = match &written {
+                    Err(e) if e.is_unreachable() => in_a_row + 1,
+                    _ => 0,
                 };
-                client.call(&server, &header, (), deadline).await.map(drop)
+                done.push((at, written.map_err(Failure::from)));
             }
-        };
-        done.push(result);
-    }
-    for (name, _) in deleted.iter().filter(|(_, ok)| **ok) {
-        // Declared for other brokers, it lives on there and registers itself.
-        if prepared.declared.topics.contains_key(*name) {
-            continue;
+            done
+        })
+        .await;
+    let mut done: Vec<(usize, Result<(), Failure>)> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, written)| written).collect()
+}
+
+async fn write_one(session: &Session, change: &Change) -> Result<(), Error> {
+    let client = &session.client;
+    let server = change.broker().server();
+    let deadline = client.deadline();
+    match change {
+        Change::Topic { before, after, .. } => {
+            client
+                .write_topic(&server, before.as_ref(), after, deadline)
+                .await
         }
-        for addr in client.name_servers() {
-            let gone = client
-                .delete_topic_on_name_server(addr, name, &prepared.cluster, client.deadline())
+        Change::Group { before, after, .. } => {
+            let body = Json::new(group_body(before.as_deref(), after));
+            client
+                .call(&server, &UpdateAndCreateSubscriptiongroup, Some(body), deadline)
+                .await
+                .map(drop)
+        }
+        Change::DeleteTopic { name, .. } => client.delete_topic_on_broker(&server, name, deadline).await,
+        Change::DeleteGroup { name, .. } => {
+            let header = DeleteSubscriptiongroup {
+                group_name: name.clone(),
+                clean_offset: true,
+            };
+            client.call(&server, &header, (), deadline).await.map(drop)
+        }
+    }
+}
+
+/// The routes of topics that are gone from every broker are taken from the name servers, which keep them otherwise; where
+/// one stays, the topic is not deleted.
+async fn forget_routes(session: &Session, prepared: &Prepared, outcomes: &mut [Outcome]) {
+    let client = &session.client;
+    let mut gone: BTreeMap<&str, bool> = BTreeMap::new();
+    for (change, outcome) in prepared.changes.iter().zip(&*outcomes) {
+        if let Change::DeleteTopic { name, .. } = change {
+            *gone.entry(name).or_insert(true) &= outcome.is_done();
+        }
+    }
+    // Declared for other brokers, it lives on there and registers itself.
+    gone.retain(|name, gone| *gone && !prepared.declared.topics.contains_key(*name));
+    let routes: Vec<(&str, &str)> = gone
+        .keys()
+        .flat_map(|name| {
+            client
+                .name_servers()
+                .iter()
+                .map(move |addr| (*name, addr.as_str()))
+        })
+        .collect();
+    let proven = client
+        .each(routes, |(name, addr)| async move {
+            let cluster = &prepared.cluster;
+            let deleted = client
+                .delete_topic_on_name_server(addr, name, cluster, client.deadline())
                 .await;
-            if let Err(e) = gone {
-                session.warn(&format!("{addr} still lists {name}: {}", e.reason()));
+            let outcome = change::proof(deleted, still_at(session, addr, name, cluster)).await;
+            (name, addr, outcome)
+        })
+        .await;
+    for (name, addr, of_route) in proven.iter().filter(|(.., outcome)| !outcome.is_done()) {
+        let why = format!(
+            "gone from the brokers, but not proven gone from name server {addr}: {}",
+            of_route.text()
+        );
+        let changes = prepared.changes.iter().zip(&mut *outcomes);
+        for (_, outcome) in changes.filter(
+            |(change, _)| matches!(change, Change::DeleteTopic { name: deleted, .. } if deleted == name),
+        ) {
+            if outcome.is_done() {
+                *outcome = Outcome::Unproven(why.clone());
             }
         }
     }
-    done
 }
 
 /// The group as the broker takes it: attributes travel as changes, `+key` sets and `-key` takes away.
@@ -581,22 +624,64 @@ fn group_body(
     }
 }
 
-/// What is still to be changed after the writes; waits for it until the timeout.
-async fn read_back(session: &Session, prepared: &Prepared, prune: bool) -> Result<Vec<Change>, String> {
-    let end = std::time::Instant::now() + session.timeout;
-    loop {
+/// What became of each change. Waits for those that may be written until the timeout, longer each time; a broker that
+/// cannot be read is not asked again, and leaves its own changes without proof.
+async fn read_back(
+    session: &Session,
+    prepared: &Prepared,
+    done: Vec<Result<(), Failure>>,
+    prune: bool,
+) -> Vec<Outcome> {
+    let end = Instant::now() + session.timeout;
+    let mut pause = Duration::from_millis(50);
+    let mut held = prepared.held.clone();
+    let mut unread: BTreeMap<&BrokerAt, String> = BTreeMap::new();
+    let mut wrong: Vec<Option<String>> = vec![None; done.len()];
+    let mut open: Vec<usize> = (0..done.len())
+        .filter(|at| done[*at].as_ref().err().is_none_or(|failure| failure.unsettled))
+        .collect();
+    while !open.is_empty() {
+        let brokers: BTreeSet<&BrokerAt> = open.iter().map(|at| prepared.changes[*at].broker()).collect();
+        let brokers: Vec<BrokerAt> = brokers.into_iter().cloned().collect();
         let deadline = Deadline::after(session.timeout);
-        let held = session
-            .client
-            .held(&prepared.brokers, deadline)
-            .await
-            .map_err(|failed| failed.first().map(|(_, e)| e.reason()).unwrap_or_default())?;
-        let left = changes(&prepared.declared, &held, prune)?;
-        if left.is_empty() || std::time::Instant::now() >= end {
-            return Ok(left);
+        let (now, failed) = session.client.held_by_some(&brokers, deadline).await;
+        held.topics.extend(now.topics);
+        held.groups.extend(now.groups);
+        let left = changes(&prepared.declared, &held, prune);
+        for at in &open {
+            let change = &prepared.changes[*at];
+            wrong[*at] = match (failed.iter().find(|(broker, _)| broker == change.broker()), &left) {
+                (Some((_, e)), _) => {
+                    unread.insert(change.broker(), e.reason());
+                    Some(format!("done, but not read back: {}", e.reason()))
+                }
+                (None, Err(why)) => Some(format!("done, but not read back: {why}")),
+                (None, Ok(left)) => left.iter().find(|left| same(left, change)).map(reads_back),
+            };
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        open.retain(|at| wrong[*at].is_some() && !unread.contains_key(prepared.changes[*at].broker()));
+        if Instant::now() + pause >= end {
+            break;
+        }
+        if !open.is_empty() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
     }
+    let mut outcomes = Vec::new();
+    for (written, wrong) in done.into_iter().zip(wrong) {
+        outcomes.push(change::proof(written, std::future::ready(Ok(wrong))).await);
+    }
+    outcomes
+}
+
+/// What is there in place of what was written.
+fn reads_back(left: &Change) -> String {
+    let wrong = left.fields();
+    let wrong = wrong
+        .iter()
+        .map(|(field, now, _)| format!("{field} reads back {now}"));
+    wrong.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -286,6 +286,20 @@ impl Held {
 impl Client {
     /// Topics and groups of masters. All must answer: a part of the truth is no base for a change.
     pub async fn held(&self, brokers: &[BrokerAt], deadline: Deadline) -> Result<Held, Vec<(Server, Error)>> {
+        let (held, failed) = self.held_by_some(brokers, deadline).await;
+        if failed.is_empty() {
+            return Ok(held);
+        }
+        let failed = failed.into_iter().map(|(broker, e)| (broker.server(), e));
+        Err(failed.collect())
+    }
+
+    /// Topics and groups of the masters that answer, and why the others do not.
+    pub async fn held_by_some(
+        &self,
+        brokers: &[BrokerAt],
+        deadline: Deadline,
+    ) -> (Held, Vec<(BrokerAt, Error)>) {
         let answers = self
             .each(brokers.to_vec(), |broker| async move {
                 let server = broker.server();
@@ -293,7 +307,7 @@ impl Client {
                     self.broker_topics(&server, deadline),
                     self.broker_groups(&server, deadline)
                 );
-                (broker.id, server, topics, groups)
+                (broker, topics, groups)
             })
             .await;
         let mut held = Held {
@@ -301,16 +315,16 @@ impl Client {
             ..Held::default()
         };
         let mut failed = Vec::new();
-        for (id, server, topics, groups) in answers {
+        for (broker, topics, groups) in answers {
             match (topics, groups) {
                 (Ok(topics), Ok(groups)) => {
-                    held.topics.insert(id.clone(), topics.topic_config_table);
-                    held.groups.insert(id, groups.subscription_group_table);
+                    held.topics.insert(broker.id.clone(), topics.topic_config_table);
+                    held.groups.insert(broker.id, groups.subscription_group_table);
                 }
-                (Err(e), _) | (_, Err(e)) => failed.push((server, e)),
+                (Err(e), _) | (_, Err(e)) => failed.push((broker, e)),
             }
         }
-        if failed.is_empty() { Ok(held) } else { Err(failed) }
+        (held, failed)
     }
 }
 
