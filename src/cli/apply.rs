@@ -649,13 +649,17 @@ async fn read_back(
         held.groups.extend(now.groups);
         let left = changes(&prepared.declared, &held, prune);
         for at in &open {
+            let unproven = |why: String| match done[*at] {
+                Ok(()) => Some(format!("done, but not read back: {why}")),
+                Err(_) => Some(format!("not read back: {why}")),
+            };
             let change = &prepared.changes[*at];
             wrong[*at] = match (failed.iter().find(|(broker, _)| broker == change.broker()), &left) {
                 (Some((_, e)), _) => {
                     unread.insert(change.broker(), e.reason());
-                    Some(format!("done, but not read back: {}", e.reason()))
+                    unproven(e.reason())
                 }
-                (None, Err(why)) => Some(format!("done, but not read back: {why}")),
+                (None, Err(why)) => unproven(why.clone()),
                 (None, Ok(left)) => left.iter().find(|left| same(left, change)).map(reads_back),
             };
         }

@@ -158,23 +158,24 @@ pub async fn clean(session: &Session, args: CleanArgs, what: CleanUp) -> Result<
         let done = client
             .each(looked, |(broker, _)| async move {
                 let server = broker.server();
-                let answer = match client.clean(&server, what, client.deadline()).await {
-                    Ok(()) => client.broker_runtime(&server, client.deadline()).await,
-                    Err(e) => Err(e),
-                };
-                answer.map_err(|e| Failure::from(&e))
+                client.clean(&server, what, client.deadline()).await?;
+                Ok(client.broker_runtime(&server, client.deadline()).await)
             })
             .await;
         let mut outcomes = Vec::new();
         for (step, answer) in plan.steps.iter_mut().zip(done) {
             match answer {
-                Ok(info) => {
+                Ok(Ok(info)) => {
                     step.after = match what {
                         CleanUp::ExpiredLog => format!("{}; {after}", state(what, &info)),
                         CleanUp::ExpiredQueues | CleanUp::UnusedTopics => state(what, &info),
                     };
                     outcomes.push(Outcome::Done);
                 }
+                Ok(Err(e)) => outcomes.push(Outcome::DoneBut(format!(
+                    "but its state was not read afterwards: {}",
+                    e.reason()
+                ))),
                 Err(failure) => outcomes.push(Outcome::Failed(failure)),
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use tokio::time::Instant;
 
-use super::change::{self, Class, Outcome, Plan, Step, Undo};
+use super::change::{self, Class, Plan, Step, Undo};
 use super::exit::{self, Failure};
 use super::quoted;
 use super::session::Session;
@@ -125,12 +125,13 @@ async fn started_from(session: &Session, broker: &BrokerAt) -> Option<String> {
         .filter(|path| !path.is_empty())
 }
 
-/// Looks at what the name servers list until `look` gives something or the time of a request is over; then says `otherwise`.
+/// Looks at what the name servers list until `look` gives something or the time of a request is over; then says `otherwise`,
+/// or who does not answer.
 async fn until_listed<T>(
     session: &Session,
     otherwise: &str,
     look: impl AsyncFn(Registered) -> Option<T>,
-) -> Result<T, Outcome> {
+) -> Result<T, String> {
     let end = Instant::now() + session.timeout;
     let mut pause = Duration::from_millis(20);
     loop {
@@ -146,10 +147,18 @@ async fn until_listed<T>(
             Err(failure) => failure.line(),
         };
         if Instant::now() + pause >= end {
-            return Err(Outcome::Unproven(format!("the container says yes; {why}")));
+            return Err(why);
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(250));
+    }
+}
+
+/// What a container's answer is worth, before what the name servers show.
+fn yes(answer: &Result<(), Error>) -> &'static str {
+    match answer {
+        Ok(()) => "the container says yes; ",
+        Err(_) => "",
     }
 }
 
@@ -205,27 +214,37 @@ async fn add(session: &Session, container: &str, path: &str) -> Result<(), Failu
         )
         .because(failure.line())
     })?;
-    if let Err(e) = client.add_to_container(&server, path, client.deadline()).await {
-        return change::report(session, &plan, vec![Outcome::Failed(explained(&e))], Undo::Unsaid);
-    }
-    // The container does not say whom it has started: it is the newcomer that tells this file.
+    let added = client.add_to_container(&server, path, client.deadline()).await;
+    // The container does not say whom it has started: it is the newcomer that tells this file. It starts it before it
+    // answers, which takes its time.
     let before = &before;
     let none = format!("no name server lists a new broker started from {path}");
-    let found = until_listed(session, &none, async |now| {
-        for broker in now
-            .brokers
-            .into_iter()
-            .filter(|broker| !before.brokers.contains(broker))
-        {
-            if started_from(session, &broker).await.as_deref() == Some(path) {
-                return Some(broker);
+    let mut found = None;
+    let yes = yes(&added);
+    let read_back = async {
+        let newcomer = until_listed(session, &none, async |now| {
+            for broker in now
+                .brokers
+                .into_iter()
+                .filter(|broker| !before.brokers.contains(broker))
+            {
+                if started_from(session, &broker).await.as_deref() == Some(path) {
+                    return Some(broker);
+                }
             }
-        }
-        None
-    })
-    .await;
+            None
+        });
+        Ok(match newcomer.await {
+            Ok(broker) => {
+                found = Some(broker);
+                None
+            }
+            Err(why) => Some(format!("{yes}{why}")),
+        })
+    };
+    let outcome = change::proof(added.map_err(|e| explained(&e)), read_back).await;
     match found {
-        Ok(broker) => {
+        Some(broker) => {
             let inside = format!("{}:{}:{}", broker.id.cluster, broker.id.name, broker.id.id);
             if let Some(step) = plan.steps.first_mut() {
                 step.after = format!("{inside} at {}", broker.addr);
@@ -235,12 +254,12 @@ async fn add(session: &Session, container: &str, path: &str) -> Result<(), Failu
                 quoted(container),
                 quoted(&inside)
             );
-            change::report(session, &plan, vec![Outcome::Done], Some(undo))
+            change::report(session, &plan, vec![outcome], Some(undo))
         }
-        Err(unproven) => {
+        None => {
             let unknown =
                 Undo::Never("which broker it is was not seen; rmq broker container remove wants its name");
-            change::report(session, &plan, vec![unproven], unknown)
+            change::report(session, &plan, vec![outcome], unknown)
         }
     }
 }
@@ -285,19 +304,20 @@ async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(
     };
     change::execute(session, plan, undo, async |_| {
         let wanted = (inside.cluster.as_str(), inside.name.as_str(), inside.id);
-        if let Err(e) = client
+        let removed = client
             .remove_from_container(&server, wanted, client.deadline())
-            .await
-        {
-            return vec![Outcome::Failed(explained(&e))];
-        }
+            .await;
+        let yes = yes(&removed);
         // Each of them must say so: the one that does not may list it still.
-        let gone = until_listed(session, "a name server still lists the broker", async |now| {
-            let gone = now.brokers.iter().all(|broker| broker.id != id);
-            (gone && now.silent.is_empty()).then_some(())
-        })
-        .await;
-        vec![gone.map_or_else(|unproven| unproven, |()| Outcome::Done)]
+        let read_back = async {
+            let gone = until_listed(session, "a name server still lists the broker", async |now| {
+                let gone = now.brokers.iter().all(|broker| broker.id != id);
+                (gone && now.silent.is_empty()).then_some(())
+            });
+            let left = gone.await.err();
+            Ok(left.map(|why| format!("{yes}{why}")))
+        };
+        vec![change::proof(removed.map_err(|e| explained(&e)), read_back).await]
     })
     .await
 }

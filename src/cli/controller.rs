@@ -452,12 +452,18 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
     change::execute(session, plan, undo, async |_| {
         let who = (cluster.as_str(), name.as_str(), id);
         let elected = client.elect_master(&leader, who, client.deadline()).await;
+        let written = elected.is_ok();
         let end = tokio::time::Instant::now() + session.timeout;
         let read_back = async {
             loop {
                 let now = match replicas(session, &leader, &name).await {
                     Ok(now) => now.master_broker_id,
-                    Err(failure) => return Ok(Some(unread(&failure))),
+                    Err(failure) => {
+                        return Ok(Some(match written {
+                            true => unread(&failure),
+                            false => format!("not read back: {}", failure.line()),
+                        }));
+                    }
                 };
                 if now == Some(id) {
                     return Ok(None);
@@ -548,26 +554,36 @@ async fn clean(
     };
     let gone = Undo::Never("a replica that comes back registers anew");
     change::execute(session, plan, gone, async |_| {
-        if let Err(e) = client.forget_replicas(&leader, &forget, client.deadline()).await {
-            return vec![Outcome::Failed(failed(&e)); ids.len()];
-        }
-        let left: Vec<i64> = match replicas(session, &leader, &forget.broker).await {
-            Ok(now) => now
-                .in_sync_replicas
-                .iter()
-                .chain(&now.not_in_sync_replicas)
-                .filter_map(|r| r.broker_id)
-                .collect(),
-            // The whole set is gone.
-            Err(failure) if failure.exit == exit::NOT_FOUND => Vec::new(),
-            Err(failure) => return vec![Outcome::Unproven(unread(&failure)); ids.len()],
+        let forgotten = client.forget_replicas(&leader, &forget, client.deadline()).await;
+        let forgotten = forgotten.map_err(|e| failed(&e));
+        let left: Result<Vec<i64>, Failure> = match &forgotten {
+            Err(failure) if !failure.unsettled => return vec![Outcome::Failed(failure.clone()); ids.len()],
+            _ => match replicas(session, &leader, &forget.broker).await {
+                Ok(now) => Ok(now
+                    .in_sync_replicas
+                    .iter()
+                    .chain(&now.not_in_sync_replicas)
+                    .filter_map(|r| r.broker_id)
+                    .collect()),
+                // The whole set is gone.
+                Err(failure) if failure.exit == exit::NOT_FOUND => Ok(Vec::new()),
+                Err(failure) => Err(failure),
+            },
         };
-        ids.iter()
-            .map(|id| match left.contains(id) {
-                false => Outcome::Done,
-                true => Outcome::Unproven("the controller still knows it".into()),
-            })
-            .collect()
+        let mut outcomes = Vec::new();
+        for id in &ids {
+            let wrong = match &left {
+                Err(failure) => Some(match &forgotten {
+                    Ok(()) => unread(failure),
+                    Err(_) => format!("not read back: {}", failure.line()),
+                }),
+                Ok(left) => left
+                    .contains(id)
+                    .then(|| "the controller still knows it".to_owned()),
+            };
+            outcomes.push(change::proof(forgotten.clone(), std::future::ready(Ok(wrong))).await);
+        }
+        outcomes
     })
     .await
 }

@@ -235,6 +235,9 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         begun: time::rfc3339(time::now_ms()).unwrap_or_default(),
     };
     keep(session, &broker, &kept);
+    let undrain = format!("rmq broker undrain {}", quoted(&broker.id.name));
+    let undo = session.for_same_servers(&undrain);
+    let again = session.for_same_servers(&format!("rmq broker drain {}", quoted(&broker.id.name)));
     if wipe {
         for (addr, done) in client.set_route_writable(&broker.id.name, false).await {
             if let Err(e) = done {
@@ -242,11 +245,19 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
             }
         }
     } else if survey.permission.writable() {
-        write_permission(session, &broker, survey.permission.without(Perm::WRITE)).await?;
+        let outcome = write_permission(session, &broker, survey.permission.without(Perm::WRITE)).await;
+        if !outcome.is_done() {
+            let may_be_closed = outcome.may_be_written();
+            return change::report(session, &plan, vec![outcome], Some(undrain)).map_err(|failure| {
+                match may_be_closed {
+                    true => failure
+                        .because("Producers may be kept off it.")
+                        .hint(format!("{again} again, or {undo}")),
+                    false => failure,
+                }
+            });
+        }
     }
-    let undrain = format!("rmq broker undrain {}", quoted(&broker.id.name));
-    let undo = session.for_same_servers(&undrain);
-    let again = session.for_same_servers(&format!("rmq broker drain {}", quoted(&broker.id.name)));
     let ended = wait(session, &broker, &mut observer, &args).await?;
     if !matches!(ended, Ended::Safe(..)) {
         // Producers are kept off all the same.
@@ -382,21 +393,18 @@ fn describe(broker: &BrokerAt, survey: &Survey, args: &DrainArgs) -> Plan {
 }
 
 /// Writes the permission and reads it back.
-async fn write_permission(session: &Session, broker: &BrokerAt, wanted: Perm) -> Result<(), Failure> {
+async fn write_permission(session: &Session, broker: &BrokerAt, wanted: Perm) -> Outcome {
     let client = &session.client;
     let server = broker.server();
     let entry = (PERMISSION.to_owned(), wanted.0.to_string());
-    client
+    let written = client
         .set_broker_config(&server, std::slice::from_ref(&entry), client.deadline())
-        .await?;
-    let now = permission(&client.broker_config(&server, client.deadline()).await?);
-    if now != wanted {
-        return Err(Failure::new(
-            exit::PARTIAL,
-            format!("{server} took {PERMISSION}={} and reads back {}", wanted.0, now.0),
-        ));
-    }
-    Ok(())
+        .await;
+    let read_back = async {
+        let now = permission(&client.broker_config(&server, client.deadline()).await?);
+        Ok((now != wanted).then(|| format!("{PERMISSION} reads back {}, not {}", now.0, wanted.0)))
+    };
+    change::proof(written, read_back).await
 }
 
 enum Ended {
@@ -548,11 +556,23 @@ async fn stopped(
     };
     if restore {
         let client = &session.client;
-        let config = client.broker_config(&broker.server(), client.deadline()).await?;
-        let now = permission(&config);
+        let config = client.broker_config(&broker.server(), client.deadline()).await;
+        let now = config.map_err(|e| Failure::from(&e).because("Producers are kept off it.").hint(undo))?;
+        let now = permission(&now);
         let wanted = kept.restored(now);
         let routes = wanted.writable() && kept.method == Method::Wipe;
-        let all = open(session, broker, (now != wanted).then_some(wanted), routes).await?;
+        let (outcome, all) = open(session, broker, (now != wanted).then_some(wanted), routes).await;
+        if !outcome.is_done() {
+            return Err(Failure::new(
+                exit::INTERRUPTED,
+                format!(
+                    "draining {} was interrupted; that producers may write to it again is not proven",
+                    broker.server()
+                ),
+            )
+            .because(outcome.text())
+            .hint(undo));
+        }
         if all {
             forget(session, broker);
         }
@@ -576,19 +596,15 @@ async fn stopped(
     .hint(format!("{again} again, or {undo}")))
 }
 
-/// Lets producers back: the broker's own permission where that changes, and the routes at the name servers. False when
-/// a name server did not take it.
-async fn open(
-    session: &Session,
-    broker: &BrokerAt,
-    changed: Option<Perm>,
-    routes: bool,
-) -> Result<bool, Failure> {
-    if let Some(wanted) = changed {
-        write_permission(session, broker, wanted).await?;
-    }
+/// Lets producers back: the broker's own permission where that changes, and, unless it stayed as it was, the routes at the
+/// name servers. What became of the permission; false when a name server did not take its part.
+async fn open(session: &Session, broker: &BrokerAt, changed: Option<Perm>, routes: bool) -> (Outcome, bool) {
+    let outcome = match changed {
+        Some(wanted) => write_permission(session, broker, wanted).await,
+        None => Outcome::Done,
+    };
     let mut all = true;
-    if routes {
+    if routes && outcome.may_be_written() {
         for (addr, done) in session.client.set_route_writable(&broker.id.name, true).await {
             if let Err(e) = done {
                 all = false;
@@ -596,7 +612,7 @@ async fn open(
             }
         }
     }
-    Ok(all)
+    (outcome, all)
 }
 
 /// `rmq broker undrain`
@@ -683,11 +699,12 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    open(session, &broker, changed, routes).await?;
+    let (written, _) = open(session, &broker, changed, routes).await;
     let end = tokio::time::Instant::now() + session.timeout;
-    let outcome = loop {
-        if !wanted.writable() {
-            break Outcome::Done;
+    let seen = loop {
+        // What the broker did not take no name server shows.
+        if !wanted.writable() || !written.is_done() {
+            break written.clone();
         }
         let seen = client.routes_with_write(&broker.id.name, &topics, true).await;
         let open = match (seen.wrong.first(), seen.silent.first_key_value()) {
@@ -700,10 +717,15 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    if outcome.is_done() {
+    let (done, sent) = (seen.is_done(), seen.may_be_written());
+    if done {
         forget(session, &broker);
     }
     let undo = format!("rmq broker drain {}", quoted(&broker.id.name));
-    let outcomes = vec![outcome; plan.steps.len()];
-    change::report(session, &plan, outcomes, Some(undo))
+    let outcomes = vec![seen; plan.steps.len()];
+    let again = session.for_same_servers(&format!("rmq broker undrain {}", quoted(&broker.id.name)));
+    change::report(session, &plan, outcomes, Some(undo)).map_err(|failure| match sent && !done {
+        true => failure.hint(format!("{again} again")),
+        false => failure,
+    })
 }

@@ -11,11 +11,12 @@ use clap::{Args, Subcommand};
 use super::apply::held;
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::diff::{print_to, write_new};
-use super::dlq::{FileForm, Writer, rate, total};
+use super::dlq::{FileForm, Tally, Writer, rate, total};
 use super::exit::{self, Failure};
 use super::message::window;
 use super::output::{Cell, Listing, col, wide};
 use super::progress::Progress;
+use super::quoted;
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time::When;
@@ -507,28 +508,31 @@ pub async fn import_messages(session: &Session, args: &ImportArgs) -> Result<(),
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    let (sent, failed, stopped) = send(session, args, topics.values().sum(), limit).await?;
-    let outcome = if failed == 0 && stopped.is_none() {
+    let mut tally = Tally::default();
+    let sent = send(session, args, topics.values().sum(), limit, &mut tally).await;
+    let stopped = sent.err();
+    if let Some(failure) = stopped.clone().filter(|_| tally.total() == 0) {
+        return Err(failure);
+    }
+    let outcome = if tally.sent == tally.total() && stopped.is_none() {
         Outcome::Done
     } else {
-        Outcome::Unproven(format!("{sent} sent, {failed} failed"))
+        Outcome::Unproven(tally.text())
     };
     change::journal(session, &plan, &vec![outcome; plan.steps.len()], None);
-    let mut listing = Listing::new("ImportResult", &[col("file"), col("sent"), col("failed")]);
+    let mut listing = Listing::new(
+        "ImportResult",
+        &[col("file"), col("sent"), col("failed"), col("not_known")],
+    );
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).into();
     listing.push(vec![
         args.file.display().to_string().into(),
-        i64::try_from(sent).unwrap_or(i64::MAX).into(),
-        i64::try_from(failed).unwrap_or(i64::MAX).into(),
+        number(tally.sent),
+        number(tally.failed),
+        number(tally.not_known),
     ]);
     session.printer.print(listing)?;
-    match stopped {
-        Some(failure) => Err(failure),
-        None if failed > 0 => Err(Failure::new(
-            exit::PARTIAL,
-            format!("{failed} messages were not sent"),
-        )),
-        None => Ok(()),
-    }
+    stopped.map_or_else(|| tally.verdict("messages"), Err)
 }
 
 fn record(line: &str, number: u64, args: &ImportArgs) -> Result<crate::client::produce::Outgoing, Failure> {
@@ -537,12 +541,58 @@ fn record(line: &str, number: u64, args: &ImportArgs) -> Result<crate::client::p
     record.outgoing(args.to_topic.as_deref()).map_err(wrong)
 }
 
+/// The command that goes on behind a line.
+fn resume(args: &ImportArgs, tally: Tally, line: u64) -> String {
+    let mut command = format!(
+        "rmq message import --file {} --skip {line}",
+        quoted(&args.file.display().to_string())
+    );
+    if let Some(topic) = &args.to_topic {
+        command.push_str(&format!(" --to-topic {}", quoted(topic)));
+    }
+    if let Some(limit) = args.limit {
+        command.push_str(&format!(" --limit {}", limit.saturating_sub(tally.total())));
+    }
+    command
+}
+
+/// Failures in a row, each with its line and whether it may have been sent all the same; why nothing more is tried.
+fn given_up(args: &ImportArgs, tally: Tally, in_a_row: &[(u64, bool)], last: &str) -> Failure {
+    let text = format!("stopped after {GIVE_UP} failures in a row; the last: {last}");
+    let failure = Failure::new(exit::PARTIAL, text);
+    let (in_doubt, not_sent): (Vec<(u64, bool)>, Vec<_>) =
+        in_a_row.iter().copied().partition(|(_, in_doubt)| *in_doubt);
+    let lines = |of: &[(u64, bool)]| {
+        let lines: Vec<String> = of.iter().map(|(line, _)| line.to_string()).collect();
+        lines.join(", ")
+    };
+    // Nothing is sent twice: what comes after goes on behind the last line that may have been sent.
+    let Some((behind, _)) = in_doubt.last().copied() else {
+        let first = not_sent.first().map_or(0, |(line, _)| line.saturating_sub(1));
+        return failure.hint(resume(args, tally, first));
+    };
+    let before: Vec<(u64, bool)> = not_sent.into_iter().filter(|(line, _)| *line < behind).collect();
+    let mut why = format!(
+        "Of these lines it is not known whether they were sent, and they are left out: {}.",
+        lines(&in_doubt)
+    );
+    if !before.is_empty() {
+        why.push_str(&format!(" Not sent, and left out as well: {}.", lines(&before)));
+    }
+    Failure {
+        unsettled: true,
+        ..failure.because(why).hint(resume(args, tally, behind))
+    }
+}
+
+/// Sends the messages and counts them. The failure is why it stopped before the end.
 async fn send(
     session: &Session,
     args: &ImportArgs,
     expected: u64,
     limit: u64,
-) -> Result<(u64, u64, Option<Failure>), Failure> {
+    tally: &mut Tally,
+) -> Result<(), Failure> {
     let producer = Producer::new(Arc::clone(&session.client), &args.group)?;
     let mut progress = Progress::new(session, "import", (expected > 0).then_some(expected));
     let mut pace = args.rate.map(|rate| {
@@ -552,21 +602,27 @@ async fn send(
     });
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let (mut input, mut number) = (lines(&args.file)?, 0);
-    let (mut sent, mut failed, mut in_a_row) = (0u64, 0u64, 0);
-    let resume = |number: u64| {
-        format!(
-            "rmq message import --file {} --skip {number}",
-            args.file.display()
-        )
-    };
-    while sent + failed < limit {
-        let Some(line) = next_line(&mut *input, &mut number, &args.file)? else {
-            break;
+    let mut in_a_row: Vec<(u64, bool)> = Vec::new();
+    // The last line that is dealt with.
+    let mut behind = 0;
+    while tally.total() < limit {
+        let read = next_line(&mut *input, &mut number, &args.file).and_then(|line| match line {
+            Some(line) if number > args.skip => record(&line, number, args).map(|out| Some(Some(out))),
+            Some(_) => Ok(Some(None)),
+            None => Ok(None),
+        });
+        let read = read.map_err(|failure| match tally.total() {
+            0 => failure,
+            _ => failure.hint(resume(args, *tally, behind)),
+        });
+        let out = match read? {
+            Some(Some(out)) => out,
+            Some(None) => {
+                behind = number;
+                continue;
+            }
+            None => break,
         };
-        if number <= args.skip {
-            continue;
-        }
-        let out = record(&line, number, args)?;
         let tick = async {
             if let Some(pace) = &mut pace {
                 pace.tick().await;
@@ -578,33 +634,34 @@ async fn send(
             () = tick => false,
         };
         if stop {
-            let text = format!("interrupted after {}", counted(sent, "message"));
-            let failure = Failure::new(exit::INTERRUPTED, text).hint(resume(number - 1));
-            return Ok((sent, failed, Some(failure)));
+            let text = format!("interrupted after {}", counted(tally.sent, "message"));
+            return Err(Failure::new(exit::INTERRUPTED, text).hint(resume(args, *tally, behind)));
         }
         match producer.send(&out).await {
             Ok(_) => {
-                sent += 1;
-                in_a_row = 0;
+                tally.sent += 1;
+                in_a_row.clear();
             }
             Err(e) => {
-                failed += 1;
-                in_a_row += 1;
                 let line = match &e {
                     Error::NotFound { .. } => format!("topic {} has no route", out.topic),
                     other => Failure::from(other).line(),
                 };
-                session.warn(&format!("line {number} was not sent: {line}"));
-                if in_a_row >= GIVE_UP {
-                    let text = format!("stopped after {GIVE_UP} failures in a row; the last: {line}");
-                    let failure = Failure::new(exit::PARTIAL, text).hint(resume(number - u64::from(GIVE_UP)));
-                    return Ok((sent, failed, Some(failure)));
+                let in_doubt = tally.miss(&e);
+                in_a_row.push((number, in_doubt));
+                session.warn(&match in_doubt {
+                    true => format!("line {number}: {line}"),
+                    false => format!("line {number} was not sent: {line}"),
+                });
+                if in_a_row.len() as u64 >= u64::from(GIVE_UP) {
+                    return Err(given_up(args, *tally, &in_a_row, &line));
                 }
             }
         }
+        behind = number;
         progress.add(1);
     }
-    Ok((sent, failed, None))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -427,7 +427,7 @@ async fn carry_out(
     // What is there when a change goes on is not what was there before it.
     let begins = !goes_on(&change);
     let has_before = begins || files.before.exists();
-    if begins || !has_before {
+    if begins {
         keep(&files.before, &change.file_before()).map_err(|e| unkept(&e))?;
     }
     keep(&files.after, &change.to_file()).map_err(|e| unkept(&e))?;
@@ -464,7 +464,10 @@ async fn carry_out(
         }
         (undo, _) => undo,
     };
-    session.note(&format!("mapping files: {} and .after", files.before.display()));
+    session.note(&match has_before {
+        true => format!("mapping files: {} and .after", files.before.display()),
+        false => format!("mapping file: {}", files.after.display()),
+    });
     change::report(session, &plan, outcomes, undo)
 }
 
@@ -500,14 +503,19 @@ async fn proofs(
     for broker in masters.iter().filter(|b| change.after.contains_key(&b.id.name)) {
         let name = &broker.id.name;
         let outcome = match &applied.stopped {
-            Some(Stopped::Write { broker, source }) if broker == name && source.is_in_doubt() => {
-                Outcome::Unproven(format!(
-                    "sent, and whether it is written is not known: {}",
-                    source.reason()
-                ))
-            }
-            Some(Stopped::Write { broker, source }) if broker == name => {
-                Outcome::Failed(Failure::from(source))
+            Some(Stopped::Write {
+                broker: stopped,
+                source,
+            }) if stopped == name => {
+                // A remap writes those that take part twice: what is there after the first time is a part.
+                let in_part = change.kind == Kind::Remap
+                    && !applied.begun.contains(name)
+                    && (change.map_in.contains(name) || change.map_out.contains(name));
+                let read_back = async { Ok(session.client.static_differs(change, broker).await) };
+                match change::proof(Err::<(), _>(source), read_back).await {
+                    Outcome::Done if in_part => Outcome::Unproven("written in part".into()),
+                    outcome => outcome,
+                }
             }
             _ if applied.done.contains(name) => match session.client.static_differs(change, broker).await {
                 None => Outcome::Done,

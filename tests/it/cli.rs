@@ -11,10 +11,11 @@ mod life;
 mod objects;
 mod prompt;
 mod reach;
-mod recorder;
+pub mod recorder;
 mod refusals;
 mod schema;
 mod static_topics;
+mod unanswered;
 mod undo_lines;
 mod verdicts;
 

@@ -804,6 +804,37 @@ async fn a_broker_in_a_container_is_seen_to_come_and_go() {
         unseen.stdout.contains("no name server lists a new broker"),
         "{unseen:?}"
     );
+
+    // It starts and stops a broker before it answers, which may take longer than anybody waits.
+    let wire = crate::cli::recorder::Wire::tap(&addr, std::slice::from_ref(&addr)).await;
+    wire.lies[0].lock().unwrap().mute_to = vec![r::AddBroker::CODE, r::RemoveBroker::CODE];
+    let rmq = Rmq::new(&wire.name_server, home.path());
+    let through = format!("--yes --timeout 1s --broker-map {}", wire.maps[0]);
+    let added = ok(
+        &rmq,
+        &format!("broker container add {addr} --broker-config /etc/inside.conf {through}"),
+    )
+    .await;
+    assert!(
+        undo(&added).starts_with(&format!("broker container remove {addr} C:inside:0")),
+        "{added:?}"
+    );
+    ok(
+        &rmq,
+        &format!("broker container remove {addr} C:inside:0 {through}"),
+    )
+    .await;
+    let unseen = rmq
+        .line(&format!(
+            "broker container add {addr} --broker-config /never.conf {through}"
+        ))
+        .await;
+    assert_ne!(unseen.code, 0, "{unseen:?}");
+    assert!(
+        unseen.stdout.contains("whether it was done is not known"),
+        "{unseen:?}"
+    );
+    wire.stop().await;
     listener.stop(Duration::ZERO).await;
 }
 

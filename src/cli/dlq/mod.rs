@@ -13,8 +13,10 @@ use super::exit::{self, Failure};
 use super::message::{BodyForm, window};
 use super::output::{Cell, Listing, col, wide};
 use super::progress::Progress;
+use super::quoted;
 use super::session::Session;
 use super::time::When;
+use super::topic_change::undo_line;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::topic::masters;
 use crate::client::dlq::{origin_id, origin_topic, topic_of};
@@ -25,7 +27,7 @@ use crate::client::scan::QueueRange;
 use crate::client::{Message, similar};
 use crate::protocol::body::TopicRouteData;
 use crate::protocol::model::{DLQ_PREFIX, Perm};
-pub use resend::rate;
+pub use resend::{Tally, rate};
 
 /// Commands on dead letters.
 #[derive(Debug, Clone, Subcommand)]
@@ -266,7 +268,7 @@ async fn make_readable(session: &Session, group: &str, route: &TopicRouteData) -
                 before: format!("{} {}", before.perm.0, before.perm),
                 after: format!("{} {}", after.perm.0, after.perm),
             });
-            writes.push((server, before, after));
+            writes.push((broker, before, after));
         }
     }
     if writes.is_empty() {
@@ -277,24 +279,48 @@ async fn make_readable(session: &Session, group: &str, route: &TopicRouteData) -
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    let mut outcomes = Vec::new();
-    for (server, before, after) in &writes {
-        let done = client
-            .write_topic(server, Some(before), after, client.deadline())
-            .await;
-        outcomes.push(match done {
-            Ok(()) => Outcome::Done,
-            Err(e) => Outcome::Failed(Failure::from(&e)),
-        });
+    let topic = topic.as_str();
+    let outcomes = client
+        .each(writes.iter().collect(), |(broker, before, after)| async move {
+            let server = broker.server();
+            let done = client
+                .write_topic(&server, Some(before), after, client.deadline())
+                .await;
+            let read_back = async {
+                let now = client.topic_config(broker, topic, client.deadline()).await?;
+                Ok(match now {
+                    Some((now, _)) if now.perm.readable() => None,
+                    Some((now, _)) => Some(format!("perm reads back {} {}", now.perm.0, now.perm)),
+                    None => Some("the topic is gone".into()),
+                })
+            };
+            change::proof(done, read_back).await
+        })
+        .await;
+    let undo: Vec<String> = writes
+        .iter()
+        .zip(&outcomes)
+        .filter(|(_, outcome)| outcome.may_be_written())
+        .map(|((broker, before, after), _)| {
+            session.for_same_servers(&undo_line(&quoted(topic), broker, before, after))
+        })
+        .collect();
+    let undo = (!undo.is_empty()).then(|| undo.join(" && "));
+    change::journal(session, &plan, &outcomes, undo.as_deref());
+    if let Some(undo) = &undo {
+        session.note(&format!("undo: {undo}"));
     }
-    change::journal(session, &plan, &outcomes, None);
-    match outcomes.into_iter().find_map(|o| match o {
-        Outcome::Failed(failure) => Some(failure),
-        _ => None,
-    }) {
-        Some(failure) => Err(failure),
-        None => Ok(()),
-    }
+    let failures: Vec<Failure> = plan
+        .steps
+        .iter()
+        .zip(&outcomes)
+        .filter_map(|(step, outcome)| match outcome {
+            Outcome::Failed(failure) => Some(failure.clone()),
+            Outcome::Unproven(why) => Some(Failure::new(exit::PARTIAL, format!("{}: {why}", step.target))),
+            Outcome::Done | Outcome::DoneBut(_) | Outcome::Planned => None,
+        })
+        .collect();
+    Failure::over(&failures, outcomes.iter().any(Outcome::is_done))
 }
 
 /// The queues of the dead letters of a group, and the failures of those that cannot be asked.

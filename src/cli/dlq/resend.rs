@@ -21,7 +21,7 @@ use crate::client::produce::Producer;
 use crate::client::resent::{self, Selection, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
 use crate::client::words::counted;
-use crate::client::{BrokerAt, Message};
+use crate::client::{BrokerAt, Error, Message};
 
 /// Failures in a row after which nothing more is tried.
 const GIVE_UP: u32 = 5;
@@ -207,19 +207,24 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
     }
     change::ask(session, &plan)?;
     state.begin(time::now_ms(), &job.selection)?;
-    let outcome = send(&job, &found, &mut state, args).await;
-    let (sent, stopped) = match outcome {
-        Ok(done) => done,
-        Err(failure) => return Err(failure),
-    };
+    let mut sent = Counts::new();
+    let stopped = send(&job, &found, &mut state, args, &mut sent).await.err();
+    let mut all = Tally::default();
+    sent.values().for_each(|tally| all.add(*tally));
+    let resume = format!("rmq dlq resend {} --resume", quoted(job.group));
+    let stopped = stopped.map(|failure| failure.hint(&resume));
+    if let Some(failure) = stopped.clone().filter(|_| all.total() == 0) {
+        return Err(failure);
+    }
     let outcomes: Vec<Outcome> = plan
         .steps
         .iter()
         .map(|step| {
-            let (ok, bad) = sent.get(&step.target).copied().unwrap_or_default();
-            match bad {
-                0 if ok == found.to_send.get(&step.target).copied().unwrap_or(0) => Outcome::Done,
-                bad => Outcome::Unproven(format!("{ok} sent, {bad} failed")),
+            let tally = sent.get(&step.target).copied().unwrap_or_default();
+            let wanted = found.to_send.get(&step.target).copied().unwrap_or(0);
+            match tally.sent == wanted && tally.total() == wanted {
+                true => Outcome::Done,
+                false => Outcome::Unproven(tally.text()),
             }
         })
         .collect();
@@ -229,15 +234,11 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
     }
     change::journal(session, &plan, &outcomes, None);
     report(&job, &found, &sent, "done")?;
-    let failed: u64 = sent.values().map(|(_, bad)| bad).sum();
     match stopped {
-        Some(failure) => Err(failure.hint(format!("rmq dlq resend {} --resume", quoted(job.group)))),
-        None if failed > 0 => Err(Failure::new(
-            exit::PARTIAL,
-            format!("{failed} letters of {} were not sent", job.group),
-        )
-        .hint(format!("rmq dlq resend {} --resume", quoted(job.group)))),
-        None => Ok(()),
+        Some(failure) => Err(failure),
+        None => all
+            .verdict(&format!("letters of {}", job.group))
+            .map_err(|failure| failure.hint(resume)),
     }
 }
 
@@ -376,21 +377,82 @@ async fn plan(job: &Job<'_>, found: &Found, brokers: &[BrokerAt]) -> Result<Plan
     Ok(plan)
 }
 
-/// Sent and failed copies by topic.
-type Counts = BTreeMap<String, (u64, u64)>;
+/// What became of messages that were sent one by one.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Stored by a broker.
+    pub sent: u64,
+    /// Surely not stored.
+    pub failed: u64,
+    /// Handed to the network, and nobody told whether they are stored.
+    pub not_known: u64,
+}
 
-/// Sends the copies. The second value says why it stopped before the end, if it did.
+impl Tally {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.sent + self.failed + self.not_known
+    }
+
+    /// Adds those of another.
+    pub fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.failed += other.failed;
+        self.not_known += other.not_known;
+    }
+
+    /// Counts one that was not answered as it should be; true when it may be stored.
+    pub fn miss(&mut self, e: &Error) -> bool {
+        let in_doubt = e.is_in_doubt();
+        *(if in_doubt {
+            &mut self.not_known
+        } else {
+            &mut self.failed
+        }) += 1;
+        in_doubt
+    }
+
+    /// For a row.
+    pub fn text(self) -> String {
+        let mut text = format!("{} sent, {} failed", self.sent, self.failed);
+        if self.not_known > 0 {
+            text.push_str(&format!(", {} not known", self.not_known));
+        }
+        text
+    }
+
+    /// What was not sent, or may not have been, as the failure of the whole; `what` are `messages`.
+    pub fn verdict(self, what: &str) -> Result<(), Failure> {
+        let text = match (self.failed, self.not_known) {
+            (0, 0) => return Ok(()),
+            (failed, 0) => format!("{failed} {what} were not sent"),
+            (0, not_known) => format!("whether {not_known} {what} were sent is not known"),
+            (failed, not_known) => {
+                format!("{failed} {what} were not sent; whether {not_known} more were is not known")
+            }
+        };
+        Err(Failure {
+            unsettled: self.not_known > 0,
+            ..Failure::new(exit::PARTIAL, text)
+        })
+    }
+}
+
+/// Copies by topic.
+type Counts = BTreeMap<String, Tally>;
+
+/// Sends the copies and counts them. The failure is why it stopped before the end.
 async fn send(
     job: &Job<'_>,
     found: &Found,
     state: &mut State,
     args: &ResendArgs,
-) -> Result<(Counts, Option<Failure>), Failure> {
+    counts: &mut Counts,
+) -> Result<(), Failure> {
     let session = job.session;
     let client = &session.client;
     let producer = Producer::new(Arc::clone(client), PRODUCER)?;
     let shape = columns();
-    let mut counts = Counts::new();
     let mut progress = Progress::new(session, "resend", Some(found.to_send.values().sum()));
     let mut pace = args.rate.map(|rate| {
         let mut pace = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
@@ -413,7 +475,7 @@ async fn send(
                     if known {
                         // An earlier run was cut off between sending and writing it down.
                         let topic = job.target.topic(job.group, message).unwrap_or_default();
-                        counts.entry(topic).or_default().0 += 1;
+                        counts.entry(topic).or_default().sent += 1;
                         progress.add(1);
                     }
                     continue;
@@ -432,40 +494,36 @@ async fn send(
                     () = tick => false,
                 };
                 if stop {
-                    let done: u64 = counts.values().map(|c| c.0).sum();
-                    let failure = Failure::new(
+                    let done: u64 = counts.values().map(|tally| tally.sent).sum();
+                    return Err(Failure::new(
                         exit::INTERRUPTED,
                         format!("interrupted after {}", counted(done, "copy")),
-                    );
-                    return Ok((counts, Some(failure)));
+                    ));
                 }
                 let unique_key = producer.unique_key();
                 state.sending(&entry, &copy.topic, &unique_key)?;
                 let count = counts.entry(copy.topic.clone()).or_default();
                 match producer.send_as(&copy, &unique_key).await {
                     Ok(_) => {
-                        state.done(&entry, time::now_ms())?;
-                        count.0 += 1;
+                        count.sent += 1;
                         in_a_row = 0;
+                        state.done(&entry, time::now_ms())?;
                     }
                     Err(e) => {
-                        count.1 += 1;
                         in_a_row += 1;
-                        let failure = Failure::from(&e);
-                        session.warn(&format!("{} was not sent: {}", message.offset_id, failure.line()));
-                        // A broker that said no has not stored it; anything else may have been stored.
-                        if e.remote_code().is_some() {
+                        let line = Failure::from(&e).line();
+                        if count.miss(&e) {
+                            // --resume looks for it by its key.
+                            session.warn(&format!("{}: {line}", message.offset_id));
+                        } else {
+                            session.warn(&format!("{} was not sent: {line}", message.offset_id));
                             state.failed(&entry)?;
                         }
                         if in_a_row >= GIVE_UP {
-                            let stopped = Failure::new(
+                            return Err(Failure::new(
                                 exit::PARTIAL,
-                                format!(
-                                    "stopped after {GIVE_UP} failures in a row; the last: {}",
-                                    failure.line()
-                                ),
-                            );
-                            return Ok((counts, Some(stopped)));
+                                format!("stopped after {GIVE_UP} failures in a row; the last: {line}"),
+                            ));
                         }
                     }
                 }
@@ -480,14 +538,14 @@ async fn send(
                             job.group,
                             counted(lag, "message")
                         );
-                        return Ok((counts, Some(Failure::new(exit::TIMEOUT, text))));
+                        return Err(Failure::new(exit::TIMEOUT, text));
                     }
                 }
             }
             next = batch.next;
         }
     }
-    Ok((counts, None))
+    Ok(())
 }
 
 /// What is known of an entry: `Some(false)` for one that was sent and is written down, `Some(true)` for one that turns
@@ -552,16 +610,19 @@ fn report(job: &Job<'_>, found: &Found, sent: &Counts, state: &str) -> Result<()
             col("letters"),
             col("sent"),
             col("failed"),
+            col("not_known"),
             col("state"),
         ],
     );
     for (topic, letters) in &found.to_send {
-        let (ok, bad) = sent.get(topic).copied().unwrap_or_default();
+        let tally = sent.get(topic).copied().unwrap_or_default();
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).into();
         listing.push(vec![
             topic.as_str().into(),
-            i64::try_from(*letters).unwrap_or(i64::MAX).into(),
-            i64::try_from(ok).unwrap_or(i64::MAX).into(),
-            i64::try_from(bad).unwrap_or(i64::MAX).into(),
+            number(*letters),
+            number(tally.sent),
+            number(tally.failed),
+            number(tally.not_known),
             state.into(),
         ]);
     }

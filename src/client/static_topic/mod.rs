@@ -332,7 +332,7 @@ impl Client {
             })) => (config, detail),
             Ok(Some(_)) => return Some("it has the topic without a mapping".into()),
             Ok(None) => return Some("it does not have the topic".into()),
-            Err(e) => return Some(format!("written, but not read back: {}", e.reason())),
+            Err(e) => return Some(format!("not read back: {}", e.reason())),
         };
         let queues = (now.read_queue_nums, now.write_queue_nums);
         if queues != (wanted.config.read_queue_nums, wanted.config.write_queue_nums) {

@@ -1,7 +1,8 @@
 //! Dead letters: listed, shown, traced, exported, and sent again once.
 
 use rmq::client::{Client, Options, Server};
-use rmq::protocol::requests::ConsumerSendMsgBack;
+use rmq::protocol::Request as _;
+use rmq::protocol::requests::{ConsumerSendMsgBack, SendMessageV2};
 use serde_json::json;
 
 use super::{Cluster, items};
@@ -143,6 +144,33 @@ async fn letters_are_sent_again_once() {
         "{text}"
     );
     assert_eq!(copies[1]["tag"], "TagB");
+    cluster.stop().await;
+}
+
+/// A copy that nobody answered is not told as "not sent", and is looked for before it is sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_without_an_answer_is_not_sent_twice() {
+    let (cluster, _) = with_letters(2).await;
+    let addr = cluster.brokers[0].addr().to_string();
+    let wire = super::recorder::Wire::tap(&cluster.addr.to_string(), &[addr]).await;
+    let rmq = super::Rmq::new(&wire.name_server, cluster.dir());
+    let through = format!("--yes --timeout 1s -o json --broker-map {}", wire.maps[0]);
+    wire.lies[0].lock().unwrap().mute_to = vec![SendMessageV2::CODE];
+    let ran = rmq.line(&format!("dlq resend g --all {through}")).await;
+    assert_eq!(ran.code, 7, "{ran:?}");
+    let row = &items(&ran)[0];
+    assert_eq!(
+        (&row["sent"], &row["failed"], &row["not_known"]),
+        (&json!(0), &json!(0), &json!(2)),
+        "{row}"
+    );
+    assert!(!ran.stderr.contains("was not sent"), "{ran:?}");
+    assert!(ran.stderr.contains("dlq resend g --resume"), "{ran:?}");
+    assert_eq!(count(&cluster, "T").await, 4);
+    let ran = rmq.line(&format!("dlq resend g --resume {through}")).await;
+    assert_eq!((ran.code, &items(&ran)[0]["sent"]), (0, &json!(2)), "{ran:?}");
+    assert_eq!(count(&cluster, "T").await, 4);
+    wire.stop().await;
     cluster.stop().await;
 }
 

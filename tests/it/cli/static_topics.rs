@@ -38,6 +38,8 @@ enum Fault {
     Refuses,
     /// Takes it, and never says so.
     SaysNothing,
+    /// Neither takes it nor says so.
+    LosesIt,
 }
 
 #[derive(Default)]
@@ -197,6 +199,9 @@ impl Javas {
             requests::UpdateAndCreateStaticTopic::CODE => {
                 if fault == Fault::Refuses {
                     return Err(Refusal::new(codes::SYSTEM_ERROR, "no"));
+                }
+                if fault == Fault::LosesIt {
+                    std::future::pending::<()>().await;
                 }
                 let header = request.fields.to_value().unwrap();
                 let detail = json::from_slice(&request.body).unwrap();
@@ -439,6 +444,19 @@ async fn an_interrupted_remap_goes_on_and_can_be_undone() {
     bench.ok(undo(&ran)).await;
     let back: Vec<String> = bench.leaders("T").await.into_iter().map(|(l, _)| l).collect();
     assert_eq!(back, ["broker-a", "broker-b", "broker-a", "broker-b"]);
+
+    // Where nobody kept what was there before the first part, the half of it is not taken for that.
+    bench.broker(0).set(Fault::NoEnds);
+    let half = bench.change("static-topic remap T --broker broker-b").await;
+    assert_eq!(half.code, 7, "{half:?}");
+    bench.broker(0).set(Fault::None);
+    let onward = half.stderr.split("Try: rmq ").nth(1).unwrap().trim().to_owned();
+    let newest = onward.rsplit(' ').next().unwrap().to_owned();
+    std::fs::remove_file(newest.replace(".after", ".before")).unwrap();
+    let ran = bench.ok(&onward).await;
+    assert!(!ran.stdout.contains("undo:"), "{ran:?}");
+    assert!(ran.stderr.contains("has no way back"), "{ran:?}");
+    assert!(!std::path::Path::new(&newest.replace(".after", ".before")).exists());
     bench.stop().await;
 }
 
@@ -461,15 +479,23 @@ async fn a_deadline_does_not_leave_half_a_remap() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_answer_is_no_failure_and_a_refusal_is() {
     let bench = Bench::start(&[("C", "broker-a"), ("C", "broker-b")]).await;
-    bench.broker(0).set(Fault::SaysNothing);
+    bench.broker(0).set(Fault::LosesIt);
     let ran = bench
         .change("static-topic create L --queues 2 --timeout 2s")
         .await;
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("whether it was done is not known"), "{ran:?}");
+    // What broker-a has is asked.
+    bench.broker(0).set(Fault::SaysNothing);
+    let ran = bench
+        .change("static-topic create L --queues 2 --timeout 2s -o json")
+        .await;
     assert_eq!(ran.code, 7, "{ran:?}");
-    assert!(
-        ran.stdout.contains("whether it is written is not known"),
-        "{ran:?}"
-    );
+    let results: Vec<String> = items(&ran)
+        .iter()
+        .map(|row| row["result"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(results.iter().filter(|r| *r == "ok").count(), 2, "{results:?}");
     assert!(ran.stdout.contains("broker-b was not written"), "{ran:?}");
     let after = bench.files("after").pop().unwrap().display().to_string();
     let onward = format!("static-topic update L --map-file {after}");
