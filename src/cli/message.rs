@@ -562,6 +562,11 @@ async fn find(session: &Session, args: &FindArgs) -> Result<(), Failure> {
                 .as_ref()
                 .is_none_or(|tags| m.tag().is_some_and(|tag| tags.contains(&tag)))
     });
+    // By key the newest are what the brokers gave; a search that reads begins at the oldest.
+    let full = messages.len() >= limit;
+    if args.key.is_some() {
+        messages.drain(..messages.len().saturating_sub(limit));
+    }
     messages.truncate(limit);
     if args.unique_id.is_some() && !args.all_copies && messages.len() > 1 {
         session.note(&format!(
@@ -595,8 +600,25 @@ async fn find(session: &Session, args: &FindArgs) -> Result<(), Failure> {
     listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
     listing.errors = failures;
     let verdict = Failure::over(&listing.errors, true);
+    if full {
+        at_limit(
+            session,
+            &mut listing,
+            if args.key.is_some() { "newest" } else { "first" },
+        );
+    }
     session.printer.print(listing)?;
     verdict
+}
+
+/// Says that `--limit` ended a listing of messages.
+pub fn at_limit(session: &Session, listing: &mut Listing, which: &str) {
+    let shown = listing.rows.len();
+    listing.summary.insert("limit_reached".into(), true.into());
+    session.note(&format!(
+        "the {which} {shown}; there may be more: --limit {}",
+        shown * 10
+    ));
 }
 
 fn bodies(args: &SendArgs) -> Result<Vec<Bytes>, Failure> {

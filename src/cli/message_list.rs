@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 
 use super::body::{BodyForm, Charset};
 use super::exit::{self, Failure};
-use super::message::{columns, row};
+use super::message::{at_limit, columns, row};
 use super::output::{Cell, Format, Listing, col};
 use super::session::Session;
 use super::time::{self, When};
@@ -304,6 +304,9 @@ fn print(
     listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
     listing.errors = failures;
     if first {
+        if args.limit > 0 && listing.rows.len() >= args.limit {
+            at_limit(session, &mut listing, "first");
+        }
         return session.printer.print(listing);
     }
     let mut more = session.printer.rows(session.printer.format);
@@ -364,6 +367,8 @@ async fn everything(
     let topic = args.stretch.topic.as_str();
     let progress = Progress::new(session, topic);
     let (mut failures, mut printed, mut failed) = (Vec::new(), false, None);
+    // Rows of several queues stand in one table.
+    let mut chunk: Vec<Message> = Vec::new();
     for at in found {
         let range = match client.stretch(&at, topic, from).await {
             Ok(range) => range,
@@ -372,7 +377,6 @@ async fn everything(
                 continue;
             }
         };
-        let mut chunk: Vec<Message> = Vec::new();
         let mut visit = |message: Message| {
             progress.step();
             if message.stored_ms > until {
@@ -393,13 +397,13 @@ async fn everything(
         if let Some(failure) = failed {
             return Err(failure);
         }
-        if !chunk.is_empty() {
-            print(session, args, chunk, Vec::new(), !printed)?;
-            printed = true;
-        }
         if let Err(e) = read {
             failures.push(Failure::from(&e));
         }
+    }
+    if !chunk.is_empty() {
+        print(session, args, chunk, Vec::new(), !printed)?;
+        printed = true;
     }
     if !printed && failures.is_empty() {
         print(session, args, Vec::new(), Vec::new(), true)?;

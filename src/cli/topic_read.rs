@@ -9,6 +9,7 @@ use super::output::{Cell, Detail, Listing, col, wide};
 use super::producer;
 use super::scope::ScopeArgs;
 use super::session::Session;
+use super::time;
 use super::topic::{configs, not_found};
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::allocate::{Strategy, allocate};
@@ -347,6 +348,9 @@ async fn stats(
     })
 }
 
+/// A day, ms.
+const DAY_MS: i64 = 86_400_000;
+
 fn stats_rows(topic: &str, found: &TopicUse, active: bool, listing: &mut Listing) {
     let mut push = |group: Cell, lag: Cell, tps: Cell, day: Cell| {
         listing.push(vec![
@@ -361,14 +365,16 @@ fn stats_rows(topic: &str, found: &TopicUse, active: bool, listing: &mut Listing
             Cell::time(Some(found.last_stored_ms)),
         ]);
     };
+    // A broker's counters begin anew with it and skip from one span to the next: the time of the newest message does not.
+    let moved = found.incoming.day > 0 || time::now_ms().saturating_sub(found.last_stored_ms) < DAY_MS;
     if found.groups.is_empty() {
-        if found.answered > 0 && (!active || found.incoming.day > 0) {
+        if found.answered > 0 && (!active || moved) {
             push(Cell::Unknown, Cell::Unknown, Cell::Unknown, Cell::Unknown);
         }
         return;
     }
     for (group, one) in &found.groups {
-        if !active || found.incoming.day > 0 || one.out.day > 0 {
+        if !active || moved || one.out.day > 0 {
             push(
                 group.as_str().into(),
                 one.lag.into(),

@@ -2,8 +2,10 @@
 //! configuration of topics.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::TryLockError;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,7 @@ use crate::protocol::requests::{
 };
 use crate::protocol::{Json, codes, json};
 use crate::remoting::{Answer, Handled, Peer, Refusal};
+use crate::replace;
 
 /// Namespace of the order configuration: `broker-a:4;broker-b:4` by topic.
 pub(super) const ORDER_TOPIC_CONFIG: &str = "ORDER_TOPIC_CONFIG";
@@ -38,11 +41,45 @@ pub(super) struct Kv {
     file: RwLock<File>,
     /// Held while a change is written, by blocking tasks alone.
     writing: Mutex<()>,
+    /// Two name servers with one file would lose each other's entries. `None` where no file can be made beside it.
+    alone: Mutex<Option<std::fs::File>>,
+}
+
+/// How long a name server that ends may hold its file.
+const IN_USE: Duration = Duration::from_secs(2);
+
+/// Locks the file beside the table until it is dropped. Java's name servers take no notice of it.
+fn alone(path: &Path) -> Result<Option<std::fs::File>, StartError> {
+    let mark = replace::beside(path, ".lock");
+    if let Some(dir) = path.parent() {
+        let _ = replace::create_dir(dir);
+    }
+    let Ok(file) = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(mark)
+    else {
+        return Ok(None);
+    };
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if begin.elapsed() < IN_USE => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(TryLockError::WouldBlock) => return Err(StartError::KvInUse(path.to_owned())),
+            // A file system without locks.
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+    }
 }
 
 impl Kv {
     /// Reads the file; one that is not there yet is an empty store.
     pub(super) fn load(path: PathBuf) -> Result<Self, StartError> {
+        let alone = alone(&path)?;
         let file = match std::fs::read(&path) {
             Ok(bytes) if bytes.is_empty() => File::default(),
             Ok(bytes) => json::from_slice(&bytes).map_err(|source| StartError::Kv {
@@ -56,7 +93,13 @@ impl Kv {
             path,
             file: RwLock::new(file),
             writing: Mutex::default(),
+            alone: Mutex::new(alone),
         })
+    }
+
+    /// Another name server may have the file from now on: nothing is written any more.
+    pub(super) fn leave(&self) {
+        self.alone.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// One value.

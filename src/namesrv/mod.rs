@@ -73,6 +73,9 @@ pub enum StartError {
         /// What is wrong.
         source: protocol::Error,
     },
+    /// Another name server of ours writes the same KV file.
+    #[error("another name server keeps its KV entries in {}; give this one a kvConfigPath of its own", .0.display())]
+    KvInUse(PathBuf),
 }
 
 /// A running name server.
@@ -144,6 +147,7 @@ impl NameServer {
         drop(self.sweep);
         self.listener.stop(STOP_GRACE).await;
         self.role.pool.close();
+        self.role.kv.leave();
         tracing::info!("name server stopped");
     }
 }

@@ -426,13 +426,18 @@ async fn values_are_kept_in_a_file_and_served_to_brokers_and_clients() {
     again.call(delete(), ()).await.unwrap();
     assert_eq!(again.refusal(get("t1"), ()).await.0, codes::QUERY_NOT_FOUND);
 
-    std::fs::write(&path, "{ broken").unwrap();
-    let config = NamesrvConfig {
+    let config = || NamesrvConfig {
         listen_port: 0,
+        bind_address: "127.0.0.1".into(),
         kv_config_path: path.display().to_string(),
         ..NamesrvConfig::default()
     };
-    let e = NameServer::start(config).await.unwrap_err();
+    let e = NameServer::start(config()).await.unwrap_err();
+    assert!(matches!(e, StartError::KvInUse(_)), "{e}");
+    assert!(e.to_string().contains("kvConfigPath"), "{e}");
+    again.server.stop().await;
+    std::fs::write(&path, "{ broken").unwrap();
+    let e = NameServer::start(config()).await.unwrap_err();
     assert!(matches!(e, StartError::Kv { .. }), "{e}");
     assert!(e.to_string().contains("kv.json"), "{e}");
 }
@@ -671,7 +676,7 @@ async fn a_start_that_cannot_work_says_why() {
     let taken = NamesrvConfig {
         listen_port: f.server.addr().port(),
         bind_address: "127.0.0.1".into(),
-        kv_config_path: f.dir.path().join("kv.json").display().to_string(),
+        kv_config_path: f.dir.path().join("another.json").display().to_string(),
         ..NamesrvConfig::default()
     };
     let e = NameServer::start(taken.clone()).await.unwrap_err().to_string();
