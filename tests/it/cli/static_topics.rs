@@ -451,7 +451,8 @@ async fn an_interrupted_remap_goes_on_and_can_be_undone() {
     assert_eq!(half.code, 7, "{half:?}");
     bench.broker(0).set(Fault::None);
     let onward = half.stderr.split("Try: rmq ").nth(1).unwrap().trim().to_owned();
-    let newest = onward.rsplit(' ').next().unwrap().to_owned();
+    let mut words = onward.split(' ');
+    let newest = words.find(|word| word.ends_with(".after")).unwrap().to_owned();
     std::fs::remove_file(newest.replace(".after", ".before")).unwrap();
     let ran = bench.ok(&onward).await;
     assert!(!ran.stdout.contains("undo:"), "{ran:?}");
