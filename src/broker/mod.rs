@@ -224,7 +224,8 @@ impl Broker {
             .bind_address
             .parse()
             .map_err(|_| bad_value("bindAddress", &config.bind_address, "an IP address"))?;
-        config.listen_port = free_ports(bind, config.listen_port)?;
+        let (port, held) = free_ports(bind, config.listen_port)?;
+        config.listen_port = port;
         let listen = SocketAddr::new(bind, config.listen_port);
         let store_host = resolve(&config.broker_ip1, config.listen_port).await?;
         settings.broker = config.clone();
@@ -235,7 +236,7 @@ impl Broker {
             addr: listen,
             source: io::Error::other(format!("the store's start was aborted: {e}")),
         })??;
-        match Self::with_store(settings, config, store.clone(), listen, store_host).await {
+        match Self::with_store(settings, config, store.clone(), listen, held, store_host).await {
             Ok(broker) => Ok(broker),
             Err(e) => {
                 let closed = tokio::task::spawn_blocking(move || store.close()).await;
@@ -252,6 +253,7 @@ impl Broker {
         config: BrokerConfig,
         store: Arc<MessageStore>,
         listen: SocketAddr,
+        held: Vec<TcpListener>,
         store_host: SocketAddr,
     ) -> Result<Arc<Self>, Error> {
         let timed = store.clone();
@@ -310,6 +312,7 @@ impl Broker {
                 .offsets
                 .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
         }
+        drop(held);
         for (addr, main) in [
             (SocketAddr::new(listen.ip(), listen.port() - 2), false),
             (listen, true),
@@ -604,8 +607,9 @@ fn kept_changes(settings: &Settings) -> std::path::PathBuf {
     root.join("config").join("broker.properties")
 }
 
-/// The main port to use: the wanted one if it and the fast port are free, or any such pair for 0.
-fn free_ports(bind: IpAddr, wanted: u16) -> Result<u16, Error> {
+/// The main port to use: the wanted one if it and the fast port are free, or any such pair for 0. That pair is held until
+/// it is listened on, or another process would get it; a port that clients know refuses them until then.
+fn free_ports(bind: IpAddr, wanted: u16) -> Result<(u16, Vec<TcpListener>), Error> {
     let try_port = |port: u16| {
         let addr = SocketAddr::new(bind, port);
         TcpListener::bind(addr).map_err(|source| Error::Listen { addr, source })
@@ -616,7 +620,7 @@ fn free_ports(bind: IpAddr, wanted: u16) -> Result<u16, Error> {
         }
         try_port(wanted)?;
         try_port(wanted - 2)?;
-        return Ok(wanted);
+        return Ok((wanted, Vec::new()));
     }
     let mut last = None;
     for _ in 0..64 {
@@ -624,7 +628,7 @@ fn free_ports(bind: IpAddr, wanted: u16) -> Result<u16, Error> {
         let port = main.local_addr().map_or(0, |addr| addr.port());
         if port > 3 {
             match try_port(port - 2) {
-                Ok(_) => return Ok(port),
+                Ok(fast) => return Ok((port, vec![main, fast])),
                 Err(e) => last = Some(e),
             }
         }

@@ -228,20 +228,38 @@ impl IndexFile {
         inner.header.count > 1
     }
 
-    /// True when its items are in order, as a writer leaves them: what a power failure may break.
+    /// True when its items are in order and each slot leads to the newest of its own, as a writer leaves them. A power
+    /// failure may keep any of the pages of header, slots and items, and the others as they were at the last flush.
     pub fn is_sound(&self) -> bool {
         let inner = self.read();
         let Some(view) = IndexView::new(&inner.map, self.shape) else {
             return false;
         };
-        let mut last = inner.header.begin_offset;
-        (1..inner.header.count).all(|n| {
+        let (count, mut last) = (inner.header.count, inner.header.begin_offset);
+        let mut heads = vec![0; self.shape.slots as usize];
+        let mut follows = |n, item: Item| {
+            let head: &mut i32 = &mut heads[self.shape.slot_of(item.hash) as usize];
+            let previous = std::mem::replace(head, n);
+            item.hash >= 0 && item.previous == previous
+        };
+        let in_order = (1..count).all(|n| {
             view.item(n).is_some_and(|item| {
-                let ok = item.offset >= last && item.hash >= 0 && (0..n).contains(&item.previous);
+                let ok = item.offset >= last;
                 last = item.offset;
-                ok
+                ok && follows(n, item)
             })
-        })
+        });
+        if !in_order {
+            return false;
+        }
+        // The last item may have got its slot and not its count.
+        if let Some(item) = view.item(count.max(1))
+            && view.slot(self.shape.slot_of(item.hash)) == count.max(1)
+            && !follows(count.max(1), item)
+        {
+            return false;
+        }
+        (0..self.shape.slots).all(|slot| view.slot(slot) == heads[slot as usize])
     }
 
     /// Flushes the file; returns the store time of its newest record.
@@ -473,6 +491,52 @@ mod tests {
         assert!(!file.cut(0));
         assert_eq!((file.header().count, file.header().used_slots), (1, 0));
         assert_eq!(found(&index, "k", ALWAYS), [0i64; 0]);
+    }
+
+    /// Any page may be the one that a power failure took back.
+    #[test]
+    fn a_header_or_a_slot_of_another_time_is_not_sound() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = index(dir.path());
+        index.put("t", "k", 0, 5000).unwrap();
+        let file = &index.files()[0];
+        let older = file.header();
+        index.put("t", "k", 100, 6000).unwrap();
+        index.put("t", "other", 200, 7000).unwrap();
+        assert!(file.is_sound());
+        let (path, shape) = (file.path().to_owned(), index.shape);
+        let whole = std::fs::read(&path).unwrap();
+        let slot_at = |topic_and_key: (&str, &str)| {
+            let hash = key_hash(topic_and_key.0, topic_and_key.1);
+            shape.slot_at(shape.slot_of(hash))
+        };
+        let sound = |change: &dyn Fn(&mut [u8])| {
+            let mut bytes = whole.clone();
+            change(&mut bytes);
+            let changed = dir.path().join("changed");
+            std::fs::write(&changed, bytes).unwrap();
+            IndexFile::open(&changed, 1, shape).unwrap().is_sound()
+        };
+        assert!(sound(&|_| ()));
+        assert!(!sound(&|bytes| bytes[..HEADER_LEN].fill(0)), "no header");
+        assert!(
+            !sound(&|bytes| bytes[..HEADER_LEN].copy_from_slice(&older.to_bytes())),
+            "an older header"
+        );
+        let at = slot_at(("t", "k"));
+        assert!(!sound(&|bytes| bytes[at..at + SLOT_LEN].fill(0)), "no slot");
+        assert!(
+            !sound(&|bytes| bytes[at..at + SLOT_LEN].copy_from_slice(&1i32.to_be_bytes())),
+            "an older slot"
+        );
+        let item = shape.item_at(2);
+        assert!(!sound(&|bytes| bytes[item..item + ITEM_LEN].fill(0)), "no item");
+        // The last one got its slot and not its count.
+        let mut behind = file.header();
+        behind.count -= 1;
+        assert!(sound(
+            &|bytes| bytes[..HEADER_LEN].copy_from_slice(&behind.to_bytes())
+        ));
     }
 
     #[test]

@@ -418,6 +418,8 @@ pub fn index(
         }
         end_before = was.end_offset;
     }
+    // Nothing was written into a full file since it was flushed; into another one anything may have been.
+    let is_vouched = |file: &IndexFile| file.is_full() && file.header().end_timestamp <= vouched_for;
     for (n, path) in paths.iter().enumerate() {
         let found = lengths[path];
         let is_last = n + 1 == paths.len();
@@ -461,7 +463,7 @@ pub fn index(
                     .map_or(previous_end, |from| from.min(previous_end));
                 loaded.missing_from = Some(from);
             }
-            Some(file) if !abnormal || file.header().end_timestamp <= vouched_for || file.is_sound() => {
+            Some(file) if !abnormal || is_vouched(&file) || file.is_sound() => {
                 loaded.files.push(Arc::new(file));
             }
             _ => {

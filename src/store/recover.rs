@@ -71,7 +71,13 @@ pub fn open(config: StoreConfig) -> Result<Shared, Error> {
         .filter_map(|queue| Some((queue.name.clone(), queue.remade?)))
         .collect();
     let queues = prepare_queues(&config, loaded, &deleted, files.is_empty())?;
-    let (index, missing_from) = prepare_index(&config, loaded_index, abnormal, start, files.is_empty())?;
+    let (index, mut missing_from) = prepare_index(&config, loaded_index, abnormal, start, files.is_empty())?;
+    if abnormal && config.message_index_enable {
+        // A power failure takes back what was not flushed: the index may end before the log's replay begins.
+        let flushed_to = abnormal_start(&log, vouched_for);
+        let from = index.end_offset().max(flushed_to as i64);
+        missing_from = Some(missing_from.map_or(from, |missing| missing.min(from)));
+    }
     let batches = BatchQueues::load(&root)?;
     let delays = config.delay_levels();
     let dispatch = Dispatch {
@@ -354,7 +360,8 @@ fn prepare_index(
     let index = Index::new(config.index_dir(), config.index_shape(), loaded.files);
     let cut_at = match (log_is_empty, abnormal) {
         (true, _) => 0,
-        (false, true) => start as i64,
+        // The last record may have got some of its keys only: it is indexed anew.
+        (false, true) => (start as i64).min(index.end_offset().max(0)),
         (false, false) => i64::MAX,
     };
     Ok((cut_index(index, config, cut_at)?, loaded.missing_from))

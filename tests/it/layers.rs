@@ -15,7 +15,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("remoting", &["fields", "protocol"]),
     ("inspect", &["fields", "protocol", "store"]),
     ("client", &["fields", "protocol", "remoting", "replace"]),
-    ("namesrv", &["fields", "config_file", "protocol", "remoting"]),
+    (
+        "namesrv",
+        &["fields", "config_file", "protocol", "remoting", "replace"],
+    ),
     (
         "broker",
         &["fields", "config_file", "protocol", "remoting", "store"],

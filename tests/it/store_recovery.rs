@@ -508,6 +508,42 @@ fn index_files_that_went_missing_or_were_changed_are_made_again() {
     }
 }
 
+/// A power failure keeps some pages of the index, and the others as they were at the last flush. All records are found by
+/// their keys afterwards, those too that the replay of the log does not reach.
+#[test]
+fn an_index_of_an_earlier_time_is_completed() {
+    type Change = fn(&mut [u8]);
+    let changes: [Option<Change>; 4] = [
+        None,
+        Some(|bytes| bytes[..40].fill(0)),
+        Some(|bytes| bytes[40..56].fill(0)),
+        Some(|bytes| bytes.fill(0)),
+    ];
+    for change in changes {
+        for vouched in [true, false] {
+            let dir = stopped(100, true);
+            let (root, index) = (dir.path(), dir.path().join("index"));
+            let earlier = quick_scratch();
+            copy_dir(&index, &earlier.path().join("index"));
+            let store = open(root);
+            fill(&store, 100, 200);
+            settled(&store);
+            let last = store.store_time("t", 0, 149);
+            let flushed = if vouched { store.store_time("t", 0, 49) } else { 0 };
+            drop(store);
+            match change {
+                None => {
+                    std::fs::remove_dir_all(&index).unwrap();
+                    copy_dir(&earlier.path().join("index"), &index);
+                }
+                Some(change) => edit(files(&index).last().unwrap(), change),
+            }
+            set_checkpoint(root, [last + 3_600_000, last + 3_600_000, flushed]);
+            reopened(root, 300);
+        }
+    }
+}
+
 /// A Java broker lets everything behind the damage go, whole segments with it.
 #[test]
 fn damage_in_an_earlier_segment_costs_no_message_but_its_own() {
