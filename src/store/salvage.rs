@@ -105,7 +105,8 @@ pub fn resume(segments: &Segments, damage: u64, after: i64) -> Option<u64> {
         .find_map(|file| Some((file.base, store_time(segments, file.base)?)));
     let (later, later_time) = later.filter(|(_, time)| *time >= after)?;
     let mut at = damage + 1;
-    while let Some(found) = next_record(segments, at, file_end) {
+    // The segments in between may have lost no more than their beginning.
+    while let Some(found) = next_record(segments, at, later) {
         if store_time(segments, found).is_some_and(|time| (after..=later_time).contains(&time)) {
             return Some(found);
         }

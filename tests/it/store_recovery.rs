@@ -576,6 +576,44 @@ fn damage_in_an_earlier_segment_costs_no_message_but_its_own() {
     assert!(!dir.path().join("lost").exists());
 }
 
+/// A power failure may take the first pages of a segment: what stands behind them is served, and found by key (F2).
+#[test]
+fn a_segment_without_its_beginning_keeps_the_rest() {
+    let dir = stopped(300, false);
+    let store = open(dir.path());
+    settled(&store);
+    let places: Vec<std::ops::Range<usize>> = (0..300)
+        .map(|n| {
+            let found = store.query("t", &format!("k{n}"), 64, 0, i64::MAX).records;
+            let at = MessageView::parse(&found[0]).unwrap().physical_offset() as usize;
+            at..at + found[0].len()
+        })
+        .collect();
+    drop(store);
+    let segment = SEGMENT as usize;
+    let gone = [segment - 3000..segment, segment..segment + 64];
+    for one in &gone {
+        let at = one.start % segment;
+        edit(&log(dir.path())[one.start / segment], |bytes| {
+            bytes[at..at + one.len()].fill(0)
+        });
+    }
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    set_checkpoint(dir.path(), [0; 3]);
+    let store = open(dir.path());
+    settled(&store);
+    let mut lost = 0;
+    for (n, place) in places.iter().enumerate() {
+        let hit = gone
+            .iter()
+            .any(|one| one.start < place.end && place.start < one.end);
+        let found = store.query("t", &format!("k{n}"), 64, 0, i64::MAX).records.len();
+        assert_eq!(found, usize::from(!hit), "message {n} at {place:?}");
+        lost += usize::from(hit);
+    }
+    assert!((3..20).contains(&lost), "{lost}");
+}
+
 /// In the last segment the log ends at the damage, as in Java, and what is cut off is kept byte by byte.
 #[test]
 fn what_is_cut_off_is_kept_aside() {
