@@ -40,7 +40,7 @@ const HA_EVERY: Duration = Duration::from_secs(5);
 const TOPICS_EVERY: Duration = Duration::from_secs(30);
 const TOPIC_NAMES_EVERY: Duration = Duration::from_secs(10);
 /// Pause between two looks at all positions: a slope needs five of them within a minute.
-const LAG_EVERY: Duration = Duration::from_secs(4);
+const LAG_EVERY: Duration = Duration::from_secs(10);
 /// The same while the console is young and no slope is known yet; no shorter than the interval.
 const YOUNG_LAG_EVERY: Duration = Duration::from_secs(2);
 /// Longest pause between two of them, whatever the interval: else a minute has too few for a slope.
@@ -669,7 +669,7 @@ mod tests {
         let quick = Duration::from_millis(20);
         // A young console has a slope after four pauses.
         assert_eq!(lag_pause(quick, Duration::from_millis(500), true), s(2));
-        assert_eq!(lag_pause(quick, s(2), false), s(4));
+        assert_eq!(lag_pause(quick, s(2), false), s(10));
         for interval in [s(1), s(5), s(60), s(3600)] {
             for young in [true, false] {
                 assert!(lag_pause(quick, interval, young) * 4 <= s(60), "{interval:?}");
