@@ -3,7 +3,7 @@
 //! and the table writer.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use crate::protocol::requests::{
     LitePullMessage, Notification, NotifyConsumerIdsChanged, PeekMessage, PollingInfo, PopMessage,
     PullMessage,
 };
-use crate::remoting::{Peer, Reply, Service, listen::Listener, routes};
+use crate::remoting::{Bound, Limits, Listener, Peer, Reply, Service, routes};
 use crate::store::{self, MessageStore, StoreConfig};
 
 mod admin;
@@ -253,7 +253,7 @@ impl Broker {
         config: BrokerConfig,
         store: Arc<MessageStore>,
         listen: SocketAddr,
-        held: Vec<TcpListener>,
+        held: Option<[Bound; 2]>,
         store_host: SocketAddr,
     ) -> Result<Arc<Self>, Error> {
         let timed = store.clone();
@@ -312,19 +312,19 @@ impl Broker {
                 .offsets
                 .cut(|topic, queue_id| broker.store.next_offset(topic, queue_id));
         }
-        drop(held);
-        for (addr, main) in [
-            (SocketAddr::new(listen.ip(), listen.port() - 2), false),
-            (listen, true),
-        ] {
+        let [fast, main] = match held {
+            Some(held) => held,
+            None => [
+                bound(SocketAddr::new(listen.ip(), listen.port() - 2))?,
+                bound(listen)?,
+            ],
+        };
+        for (bound, main) in [(fast, false), (main, true)] {
             let port = Arc::new(Port {
                 broker: broker.clone(),
                 main,
             });
-            let listener = Listener::start(addr, port)
-                .await
-                .map_err(|source| Error::Listen { addr, source })?;
-            broker.listeners().push(listener);
+            broker.listeners().push(bound.serve(port, Limits::default()));
         }
         broker.watch_losses();
         broker.spawn_background();
@@ -607,33 +607,33 @@ fn kept_changes(settings: &Settings) -> std::path::PathBuf {
     root.join("config").join("broker.properties")
 }
 
-/// The main port to use: the wanted one if it and the fast port are free, or any such pair for 0. That pair is held until
-/// it is listened on, or another process would get it; a port that clients know refuses them until then.
-fn free_ports(bind: IpAddr, wanted: u16) -> Result<(u16, Vec<TcpListener>), Error> {
-    let try_port = |port: u16| {
-        let addr = SocketAddr::new(bind, port);
-        TcpListener::bind(addr).map_err(|source| Error::Listen { addr, source })
-    };
+/// The main port to use: the wanted one if it and the fast port are free, or any such pair for 0. That pair is listened on
+/// from here on, fast port first, or another process would get it; a port that clients know refuses them until it serves.
+fn free_ports(bind: IpAddr, wanted: u16) -> Result<(u16, Option<[Bound; 2]>), Error> {
     if wanted != 0 {
         if wanted < 3 {
             return Err(bad_value("listenPort", &wanted.to_string(), "0 or 3 to 65534"));
         }
-        try_port(wanted)?;
-        try_port(wanted - 2)?;
-        return Ok((wanted, Vec::new()));
+        bound(SocketAddr::new(bind, wanted))?;
+        bound(SocketAddr::new(bind, wanted - 2))?;
+        return Ok((wanted, None));
     }
     let mut last = None;
     for _ in 0..64 {
-        let main = try_port(0)?;
-        let port = main.local_addr().map_or(0, |addr| addr.port());
+        let main = bound(SocketAddr::new(bind, 0))?;
+        let port = main.addr().port();
         if port > 3 {
-            match try_port(port - 2) {
-                Ok(fast) => return Ok((port, vec![main, fast])),
+            match bound(SocketAddr::new(bind, port - 2)) {
+                Ok(fast) => return Ok((port, Some([fast, main]))),
                 Err(e) => last = Some(e),
             }
         }
     }
     Err(last.unwrap_or_else(|| bad_value("listenPort", "0", "a port with a free one two below it")))
+}
+
+fn bound(addr: SocketAddr) -> Result<Bound, Error> {
+    Bound::to(addr).map_err(|source| Error::Listen { addr, source })
 }
 
 /// The address that message ids carry.

@@ -358,8 +358,7 @@ async fn carry_out(
     .await
 }
 
-/// One outcome a resource. What the broker has afterwards counts, whatever it answered: each resource is a request of its
-/// own where rules are deleted, and an answer that was lost may have been a yes.
+/// One outcome a resource: each is a request of its own where rules are deleted. All are read back with one look.
 async fn apply(session: &Session, work: &Work) -> Vec<Outcome> {
     let (client, server, subject) = (&session.client, work.broker.server(), work.subject.as_str());
     let mut written: Vec<Option<Failure>> = Vec::new();
@@ -383,19 +382,13 @@ async fn apply(session: &Session, work: &Work) -> Vec<Outcome> {
     }
     let now = client.acl(&server, subject, client.deadline()).await;
     let now = now.map(Option::unwrap_or_default);
-    work.resources
-        .iter()
-        .zip(written)
-        .map(|(resource, failure)| match (&now, failure) {
-            (Ok(now), failure) => match (differs(work, resource, now), failure) {
-                (None, _) => Outcome::Done,
-                (Some(_), Some(failure)) => Outcome::Failed(failure),
-                (Some(why), None) => Outcome::Unproven(why),
-            },
-            (Err(_), Some(failure)) => Outcome::Failed(failure),
-            (Err(e), None) => Outcome::Unproven(format!("written, but not read back: {}", e.reason())),
-        })
-        .collect()
+    let mut outcomes = Vec::new();
+    for (resource, failure) in work.resources.iter().zip(written) {
+        let written = failure.map_or(Ok(()), Err);
+        let differs = now.as_ref().map(|now| differs(work, resource, now));
+        outcomes.push(change::proof(written, std::future::ready(differs.map_err(Failure::from))).await);
+    }
+    outcomes
 }
 
 /// What a broker with these rules has of a resource, when it is not what was wanted.

@@ -459,11 +459,21 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
                     broker.id.name
                 ));
             }
-            Change::Group { after, before, .. } => {
+            Change::Group {
+                after,
+                before,
+                broker,
+                ..
+            } => {
                 if before.is_some() {
                     groups.insert(after.group_name.clone());
                 } else {
-                    made.insert(format!("rmq group delete {}", quoted(&after.group_name)));
+                    // Other brokers may have had it before.
+                    made.insert(format!(
+                        "rmq group delete {} --broker {}",
+                        quoted(&after.group_name),
+                        broker.id.name
+                    ));
                 }
             }
             Change::DeleteTopic { .. } | Change::DeleteGroup { .. } => {}
@@ -635,8 +645,8 @@ async fn read_back(
     let end = Instant::now() + session.timeout;
     let mut pause = Duration::from_millis(50);
     let mut held = prepared.held.clone();
-    let mut unread: BTreeMap<&BrokerAt, String> = BTreeMap::new();
-    let mut wrong: Vec<Option<String>> = vec![None; done.len()];
+    let mut unread: BTreeSet<&BrokerAt> = BTreeSet::new();
+    let mut wrong: Vec<Result<Option<String>, Failure>> = vec![Ok(None); done.len()];
     let mut open: Vec<usize> = (0..done.len())
         .filter(|at| done[*at].as_ref().err().is_none_or(|failure| failure.unsettled))
         .collect();
@@ -649,21 +659,17 @@ async fn read_back(
         held.groups.extend(now.groups);
         let left = changes(&prepared.declared, &held, prune);
         for at in &open {
-            let unproven = |why: String| match done[*at] {
-                Ok(()) => Some(format!("done, but not read back: {why}")),
-                Err(_) => Some(format!("not read back: {why}")),
-            };
             let change = &prepared.changes[*at];
             wrong[*at] = match (failed.iter().find(|(broker, _)| broker == change.broker()), &left) {
                 (Some((_, e)), _) => {
-                    unread.insert(change.broker(), e.reason());
-                    unproven(e.reason())
+                    unread.insert(change.broker());
+                    Err(Failure::from(e))
                 }
-                (None, Err(why)) => unproven(why.clone()),
-                (None, Ok(left)) => left.iter().find(|left| same(left, change)).map(reads_back),
+                (None, Err(why)) => Err(Failure::new(exit::REJECTED, why.clone())),
+                (None, Ok(left)) => Ok(left.iter().find(|left| same(left, change)).map(reads_back)),
             };
         }
-        open.retain(|at| wrong[*at].is_some() && !unread.contains_key(prepared.changes[*at].broker()));
+        open.retain(|at| !matches!(wrong[*at], Ok(None)) && !unread.contains(prepared.changes[*at].broker()));
         if Instant::now() + pause >= end {
             break;
         }
@@ -674,7 +680,7 @@ async fn read_back(
     }
     let mut outcomes = Vec::new();
     for (written, wrong) in done.into_iter().zip(wrong) {
-        outcomes.push(change::proof(written, std::future::ready(Ok(wrong))).await);
+        outcomes.push(change::proof(written, std::future::ready(wrong)).await);
     }
     outcomes
 }

@@ -11,7 +11,6 @@ use super::change::{self, Class, Outcome, Plan, Step, Unread};
 use super::exit::{self, Failure};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use crate::client;
 use crate::client::admin::config::{ConfigOf, ServerConfig};
 use crate::client::admin::topic::{PermChange, kind};
 use crate::client::snapshot::TopicKind;
@@ -140,11 +139,7 @@ async fn write_permission(session: &Session, broker: &BrokerAt, after: Perm) -> 
 
 /// Waits until every name server shows each topic of the broker with its own permission cut down to the
 /// broker's; what is still wrong at the end.
-async fn perms_follow(
-    session: &Session,
-    broker: &BrokerAt,
-    perm: Perm,
-) -> Result<Option<String>, client::Error> {
+async fn perms_follow(session: &Session, broker: &BrokerAt, perm: Perm) -> Result<Option<String>, Failure> {
     let client = &session.client;
     if broker.id.name.is_empty() {
         return Ok(None);

@@ -9,7 +9,6 @@ use super::exit::{self, Failure};
 use super::output::{Cell, Format, Listing, col, printable};
 use super::session::Session;
 use super::time;
-use crate::client;
 use crate::client::admin::config::{is_secret, shown};
 use crate::client::words::counted;
 use crate::tui::deed::UNCHANGED;
@@ -276,7 +275,7 @@ pub fn mention(plan: &mut Plan, field: &str, unread: &[Unread], possible: bool) 
 /// which may have been done.
 pub async fn proof<T>(
     written: Result<T, impl Into<Failure>>,
-    read_back: impl Future<Output = Result<Option<String>, client::Error>>,
+    read_back: impl Future<Output = Result<Option<String>, Failure>>,
 ) -> Outcome {
     let lost = match written.map_err(Into::into) {
         Ok(_) => None,
@@ -286,9 +285,9 @@ pub async fn proof<T>(
     match (read_back.await, lost) {
         (Ok(None), _) => Outcome::Done,
         (Ok(Some(why)), Some(failure)) => Outcome::Failed(failure.seen(&why)),
-        (Err(e), Some(failure)) => Outcome::Failed(failure.seen(&format!("not read back: {}", e.reason()))),
+        (Err(e), Some(failure)) => Outcome::Failed(failure.seen(&format!("not read back: {}", e.line()))),
         (Ok(Some(why)), None) => Outcome::Unproven(why),
-        (Err(e), None) => Outcome::Unproven(format!("done, but not read back: {}", e.reason())),
+        (Err(e), None) => Outcome::Unproven(format!("done, but not read back: {}", e.line())),
     }
 }
 
@@ -631,7 +630,7 @@ fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::CallError;
+    use crate::client::{self, CallError};
 
     /// A lost answer is settled by reading back, and by nothing else.
     #[tokio::test]
@@ -648,7 +647,7 @@ mod tests {
         let written = |e: client::Error| Err::<(), _>(Failure::from(&e));
         let good = || std::future::ready(Ok(None));
         let other = || std::future::ready(Ok(Some("reads back 3".to_owned())));
-        let unread = || std::future::ready(Err(lost()));
+        let unread = || std::future::ready(Err(Failure::from(&lost())));
 
         assert!(matches!(proof(Ok::<_, Failure>(()), good()).await, Outcome::Done));
         assert!(matches!(
@@ -664,9 +663,11 @@ mod tests {
             proof(written(lost()), other()).await,
             proof(written(lost()), unread()).await,
         ] {
+            let text = outcome.text();
+            assert!(outcome.may_be_written() && text.contains("not known"), "{text}");
             assert!(
-                outcome.may_be_written() && outcome.text().contains("not known"),
-                "{outcome:?}"
+                !text.contains("but not read back"),
+                "nobody said that it was done: {text}"
             );
         }
         // What was refused is not asked for.

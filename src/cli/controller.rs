@@ -452,19 +452,10 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
     change::execute(session, plan, undo, async |_| {
         let who = (cluster.as_str(), name.as_str(), id);
         let elected = client.elect_master(&leader, who, client.deadline()).await;
-        let written = elected.is_ok();
         let end = tokio::time::Instant::now() + session.timeout;
         let read_back = async {
             loop {
-                let now = match replicas(session, &leader, &name).await {
-                    Ok(now) => now.master_broker_id,
-                    Err(failure) => {
-                        return Ok(Some(match written {
-                            true => unread(&failure),
-                            false => format!("not read back: {}", failure.line()),
-                        }));
-                    }
-                };
+                let now = replicas(session, &leader, &name).await?.master_broker_id;
                 if now == Some(id) {
                     return Ok(None);
                 }
@@ -478,10 +469,6 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
         vec![change::proof(elected.map_err(|e| failed(&e)), read_back).await]
     })
     .await
-}
-
-fn unread(failure: &Failure) -> String {
-    format!("done, but not read back: {}", failure.line())
 }
 
 async fn clean(
@@ -572,16 +559,12 @@ async fn clean(
         };
         let mut outcomes = Vec::new();
         for id in &ids {
-            let wrong = match &left {
-                Err(failure) => Some(match &forgotten {
-                    Ok(()) => unread(failure),
-                    Err(_) => format!("not read back: {}", failure.line()),
-                }),
-                Ok(left) => left
-                    .contains(id)
-                    .then(|| "the controller still knows it".to_owned()),
+            let known = |left: &Vec<i64>| {
+                left.contains(id)
+                    .then(|| "the controller still knows it".to_owned())
             };
-            outcomes.push(change::proof(forgotten.clone(), std::future::ready(Ok(wrong))).await);
+            let read_back = std::future::ready(left.as_ref().map(known).map_err(Clone::clone));
+            outcomes.push(change::proof(forgotten.clone(), read_back).await);
         }
         outcomes
     })

@@ -12,12 +12,11 @@ use super::group::not_found;
 use super::group_forbid::{self, ForbidArgs};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
+use super::time;
 use super::topic_change::still_at;
-use super::{quoted, time};
-use crate::client;
 use crate::client::admin::group::is_system;
 use crate::client::admin::group_check::count;
-use crate::client::admin::group_config::{GroupPatch, differences, fields, policy_text};
+use crate::client::admin::group_config::{GroupPatch, differences, fields, flags};
 use crate::client::admin::topic::MAX_QUEUES;
 use crate::client::words::counted;
 use crate::client::{BrokerAt, Which};
@@ -487,7 +486,11 @@ async fn update(
                 broker.id.name
             ));
         }
-        undo.push(undo_line(name, &broker, &before, &changed));
+        undo.push(format!(
+            "rmq group update {name} --broker {}{}",
+            broker.addr,
+            flags(&after, &before)
+        ));
         for (field, from, to) in &changed {
             plan.steps.push(Step {
                 target: broker.server().to_string(),
@@ -515,32 +518,6 @@ async fn update(
         write(session, one)
     })
     .await
-}
-
-/// The command that restores what a broker had.
-fn undo_line(
-    name: &str,
-    broker: &BrokerAt,
-    before: &SubscriptionGroupConfig,
-    changed: &[(String, String, String)],
-) -> String {
-    let mut line = format!("rmq group update {name} --broker {}", broker.addr);
-    for (field, from, _) in changed {
-        match field.strip_prefix("attr ") {
-            Some(key) if before.attributes.contains_key(key) => {
-                line.push_str(&format!(" --attr {}", quoted(&format!("{key}={from}"))));
-            }
-            Some(key) => line.push_str(&format!(" --unset-attr {}", quoted(key))),
-            None if field == "retry-policy" => {
-                line.push_str(&format!(
-                    " --retry-policy {}",
-                    quoted(&policy_text(&before.group_retry_policy))
-                ));
-            }
-            None => line.push_str(&format!(" --{field} {from}")),
-        }
-    }
-    line
 }
 
 /// What of a group is on one broker.
@@ -769,17 +746,20 @@ async fn remaining(
     name: &str,
     cluster: &str,
     keep_offsets: bool,
-) -> Result<Option<String>, client::Error> {
+) -> Result<Option<String>, Failure> {
     let client = &session.client;
     match removal {
-        Removal::Group(broker) => Ok(match remains(session, broker, name).await {
-            Ok(there) if there.config.is_some() => Some("the broker still has the group".into()),
-            Ok(there) if there.offsets > 0 && !keep_offsets => {
-                Some("the broker still has its positions".into())
-            }
-            Ok(_) => None,
-            Err((_, failure)) => Some(format!("done, but not read back: {}", failure.line())),
-        }),
+        Removal::Group(broker) => {
+            let there = remains(session, broker, name).await.map_err(|(_, e)| e)?;
+            let left = if there.config.is_some() {
+                Some("the broker still has the group")
+            } else if there.offsets > 0 && !keep_offsets {
+                Some("the broker still has its positions")
+            } else {
+                None
+            };
+            Ok(left.map(str::to_owned))
+        }
         Removal::Topic(broker, topic) => {
             let now = client.topic_config(&broker, &topic, client.deadline()).await?;
             Ok(now.map(|_| "the broker still has the topic".into()))
@@ -909,6 +889,7 @@ async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::admin::group_config::policy_text;
 
     #[test]
     fn retry_policies_are_read_in_every_form() {

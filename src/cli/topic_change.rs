@@ -12,9 +12,10 @@ use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::topic::{configs, not_found};
 use super::{quoted, time, topic_order};
-use crate::client;
 use crate::client::admin::group_check::count;
-use crate::client::admin::topic::{ConfigSource, MAX_QUEUES, PermChange, TopicPatch, differences, kind};
+use crate::client::admin::topic::{
+    ConfigSource, MAX_QUEUES, NEW_QUEUES, PermChange, TopicPatch, differences, kind,
+};
 use crate::client::snapshot::TopicKind;
 use crate::client::static_topic::is_static;
 use crate::client::words::counted;
@@ -247,8 +248,8 @@ struct Write {
 /// `rmq topic create`
 pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> {
     let (read, write) = (
-        args.queues.or(args.read_queues).unwrap_or(8),
-        args.queues.or(args.write_queues).unwrap_or(8),
+        args.queues.or(args.read_queues).unwrap_or(NEW_QUEUES),
+        args.queues.or(args.write_queues).unwrap_or(NEW_QUEUES),
     );
     check_queues("queues", args.queues, 1)?;
     check_queues("read-queues", Some(read), 1)?;
@@ -710,7 +711,7 @@ async fn carry_out(
 }
 
 /// What the broker has after the write, when it is not what was written.
-async fn read_back(session: &Session, write: &Write) -> Result<Option<String>, client::Error> {
+async fn read_back(session: &Session, write: &Write) -> Result<Option<String>, Failure> {
     let client = &session.client;
     let now = client
         .topic_config(&write.broker, &write.after.topic_name, client.deadline())
@@ -1052,7 +1053,7 @@ pub(super) async fn still_at(
     addr: &str,
     topic: &str,
     cluster: &str,
-) -> Result<Option<String>, client::Error> {
+) -> Result<Option<String>, Failure> {
     let client = &session.client;
     let route = client.route_at(addr, topic, client.deadline()).await?;
     let sets = route.into_iter().flat_map(|route| route.broker_datas);

@@ -113,11 +113,7 @@ pub async fn write(session: &Session, addr: &str, topic: &str, value: Option<&st
         .write_order_conf(addr, topic, value, client.deadline())
         .await;
     change::proof(written, async {
-        let entries = client.order_conf_each(topic).await;
-        let Some((_, now)) = entries.into_iter().find(|(at, _)| at == addr) else {
-            return Ok(Some("done, but not read back".into()));
-        };
-        let now = now?;
+        let now = client.order_conf_at(addr, topic, client.deadline()).await?;
         let differs = now.as_deref() != value;
         Ok(differs.then(|| format!("it reads back {}", now.as_deref().unwrap_or("-"))))
     })

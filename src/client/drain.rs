@@ -16,6 +16,7 @@ use super::scale::pending::{Landing, Waiting};
 use super::snapshot::{GroupLag, TopicKind};
 use super::{Client, Which};
 use crate::protocol::body::{ConsumeType, MessageModel, TopicRouteData};
+use crate::protocol::codes;
 use crate::protocol::model::Perm;
 use crate::protocol::requests::GetAllProducerInfo;
 
@@ -35,9 +36,10 @@ pub struct Survey {
     pub config: BTreeMap<String, String>,
     /// Users' topics that producers may write here.
     pub topics: BTreeSet<String>,
-    /// Of those, with traffic and writable nowhere else.
+    /// Of those, writable nowhere else, and with traffic of the last day here or on another master; with a master that could not
+    /// be asked as well.
     pub only_here: BTreeSet<String>,
-    /// Writable nowhere else, but without traffic.
+    /// Writable nowhere else, but without traffic on any master.
     pub idle_only_here: BTreeSet<String>,
     /// Ordered topics.
     pub ordered: BTreeSet<String>,
@@ -301,14 +303,14 @@ impl Client {
             cluster: Some(broker.id.cluster.clone()),
             brokers: Vec::new(),
         };
-        let others: Vec<BrokerAt> = self
+        let masters: Vec<BrokerAt> = self
             .brokers(&scope, Which::Masters)
             .await?
             .into_iter()
             .filter(|other| other.id.name != broker.id.name)
             .collect();
         let configs = self
-            .each(others, |other| async move {
+            .each(masters.clone(), |other| async move {
                 let config = self.broker_config(&other.server(), deadline).await;
                 (other.id.name, config)
             })
@@ -366,28 +368,35 @@ impl Client {
         }
         survey.others = others.into_iter().collect();
         let since = now_ms() - i64::try_from(TRAFFIC.as_millis()).unwrap_or(0);
-        let used = self
-            .each(candidates, |name| {
-                let server = &server;
-                async move {
-                    let stats = self.topic_stats(server, &name, self.deadline()).await?;
-                    let last = stats
-                        .offset_table
-                        .values()
-                        .map(|at| at.last_update_timestamp)
-                        .max();
-                    Ok::<_, Error>((name, last.is_some_and(|last| last >= since)))
-                }
+        // What was sent to another broker, which takes nothing any more, is traffic of the topic as well.
+        let looks: Vec<(&String, Server)> = std::iter::once(broker)
+            .chain(&masters)
+            .flat_map(|master| candidates.iter().map(|name| (name, master.server())))
+            .collect();
+        let answers = self
+            .each(looks, |(name, at)| async move {
+                let stats = self.topic_stats(&at, name, self.deadline()).await;
+                (name, at, stats)
             })
             .await;
-        for one in used {
-            let (name, used) = one?;
+        for (name, at, stats) in answers {
+            let used = match stats {
+                Ok(stats) => {
+                    let mut times = stats.offset_table.values().map(|at| at.last_update_timestamp);
+                    times.any(|last| last >= since)
+                }
+                Err(e) if at == server => return Err(e),
+                // A broker that does not have the topic, or cannot be asked: what it had is not known.
+                Err(e) => e.remote_code() != Some(codes::TOPIC_NOT_EXIST),
+            };
             if used {
-                survey.only_here.insert(name);
-            } else {
-                survey.idle_only_here.insert(name);
+                survey.only_here.insert(name.clone());
             }
         }
+        survey.idle_only_here = candidates.into_iter().collect();
+        survey
+            .idle_only_here
+            .retain(|name| !survey.only_here.contains(name));
         Ok(survey)
     }
 

@@ -301,39 +301,35 @@ impl Client {
         found
     }
 
-    /// Takes away the positions that brokers make up: asked for one topic they tell 0 for each queue of a group that has none
-    /// in it. A broker that does not tell its positions keeps its rows as they are, and is among the failed.
+    /// Takes away the positions that brokers make up: asked for one topic they tell 0 for each queue in which a group has none.
+    /// Those queues are asked for one by one. A broker that does not answer keeps its rows, and is among the failed.
     pub async fn unposition(&self, found: &mut Backlogs, topic: &str, brokers: &[BrokerAt]) {
-        let asked: BTreeSet<&str> = found
-            .groups
-            .values()
-            .flat_map(|backlog| &backlog.queues)
-            .filter(|row| row.topic == topic)
-            .map(|row| row.broker.as_str())
-            .collect();
-        let asked: Vec<BrokerAt> = brokers
-            .iter()
-            .filter(|b| asked.contains(b.id.name.as_str()))
-            .cloned()
-            .collect();
+        let servers: BTreeMap<&str, Server> =
+            brokers.iter().map(|b| (b.id.name.as_str(), b.server())).collect();
+        let mut asked = Vec::new();
+        for (group, backlog) in &found.groups {
+            for (at, row) in backlog.queues.iter().enumerate() {
+                if let Some(server) = servers.get(row.broker.as_str())
+                    && row.topic == topic
+                    && row.committed == Some(0)
+                {
+                    asked.push((group.clone(), at, server.clone(), row.queue));
+                }
+            }
+        }
         let answers = self
-            .each(asked, |broker| async move {
-                let server = broker.server();
-                let kept = self.broker_offset_groups(&server, self.deadline()).await;
-                (broker, server, kept)
+            .each(asked, |(group, at, server, queue)| async move {
+                let deadline = self.deadline();
+                let committed = self.committed(&server, &group, topic, queue, deadline).await;
+                (group, at, server, committed)
             })
             .await;
-        for (broker, server, kept) in answers {
-            match kept {
-                Ok(kept) => {
-                    for (group, backlog) in &mut found.groups {
-                        if kept.get(group).is_some_and(|topics| topics.contains(topic)) {
-                            continue;
-                        }
-                        let rows = backlog.queues.iter_mut();
-                        for row in rows.filter(|r| r.topic == topic && r.broker == broker.id.name) {
-                            row.committed = None;
-                        }
+        for (group, at, server, committed) in answers {
+            match committed {
+                Ok(committed) => {
+                    let backlog = found.groups.get_mut(&group);
+                    if let Some(row) = backlog.and_then(|backlog| backlog.queues.get_mut(at)) {
+                        row.committed = committed;
                     }
                 }
                 Err(e) => found.fail(&server, e),

@@ -21,7 +21,8 @@ pub struct NamesrvConfig {
     pub listen_port: u16,
     /// Address to listen on. Read at start.
     pub bind_address: String,
-    /// File that keeps the KV store; empty is Java's place, `~/namesrv/kvConfig.json`. Read at start.
+    /// File that keeps the KV store; empty is Java's place, `~/namesrv/kvConfig.json`. Read at start, and
+    /// locked against a second name server of ours.
     pub kv_config_path: String,
     /// File that a remote configuration change is written to; `namesrv start -c FILE` makes it that file when it is empty.
     /// Empty otherwise: a change is kept in memory, and one that waits for the next start is refused.

@@ -105,8 +105,13 @@ impl NameServer {
             value,
             reason: "addresses or networks, separated by commas",
         })?;
+        let path = config.kv_path();
+        // It may wait for another name server to leave the file.
+        let kv = tokio::task::spawn_blocking(move || Kv::load(path))
+            .await
+            .map_err(std::io::Error::other)??;
         let role = Arc::new(Namesrv {
-            kv: Kv::load(config.kv_path())?,
+            kv,
             routes: RwLock::default(),
             registrants: Mutex::default(),
             pool: Arc::new(Pool::new(Arc::new(NoService), NOTICE_TIMEOUT)),

@@ -26,6 +26,43 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 /// TCP keepalive: silence before the first probe, time between probes.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(15));
 
+/// A listening socket whose connections wait to be served.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Bound {
+    /// Binds and listens. Port 0 picks a free one.
+    pub fn to(addr: SocketAddr) -> io::Result<Self> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen on {addr}: {e}"));
+        let listener = bind(addr).map_err(named)?;
+        let addr = listener.local_addr().map_err(named)?;
+        Ok(Self { listener, addr })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Starts to accept.
+    pub fn serve<S: Service>(self, service: Arc<S>, limits: Limits) -> Listener {
+        let connections = Arc::new(Connections {
+            limits,
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            peers: Mutex::default(),
+        });
+        tokio::spawn(accept(self.listener, service, Arc::clone(&connections)));
+        Listener {
+            addr: self.addr,
+            connections,
+        }
+    }
+}
+
 /// A listening socket whose connections are served.
 #[derive(Debug)]
 pub struct Listener {
@@ -55,17 +92,7 @@ impl Listener {
         service: Arc<S>,
         limits: Limits,
     ) -> io::Result<Self> {
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen on {addr}: {e}"));
-        let listener = bind(addr).map_err(named)?;
-        let addr = listener.local_addr().map_err(named)?;
-        let connections = Arc::new(Connections {
-            limits,
-            stopping: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            peers: Mutex::default(),
-        });
-        tokio::spawn(accept(listener, service, Arc::clone(&connections)));
-        Ok(Self { addr, connections })
+        Ok(Bound::to(addr)?.serve(service, limits))
     }
 
     /// Where it listens.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use dial::{Dial, Tls, TlsError, TlsFiles};
 pub use error::{CallError, Refusal};
-pub use listen::Listener;
+pub use listen::{Bound, Listener};
 pub use peer::{Peer, Reply, Service};
 pub use pool::{NoService, Pool};
 pub use routes::{Answer, Handled, Route};

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::clients::GroupClients;
 use super::cluster::BrokerAt;
 use super::group::BrokerLag;
-use super::group_config::{disagreements, flags};
+use super::group_config::{create_line, disagreements};
 use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
-use crate::client::words::{counted, quoted};
+use crate::client::words::counted;
 use crate::protocol::body::{
     ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
 };
@@ -182,12 +182,7 @@ impl GroupView {
                 evidence: format!("configured on {}, not on {}", names(&with), names(&without)),
                 why: "Retries and permissions differ from broker to broker.",
                 next: match (with[0].1, without[0].0) {
-                    (Some(config), broker) => format!(
-                        "rmq group create {} --broker {}{}",
-                        self.name,
-                        quoted(broker),
-                        flags(&SubscriptionGroupConfig::default(), config)
-                    ),
+                    (Some(config), broker) => create_line(&self.name, broker, Some(config)),
                     (None, _) => format!("rmq group get {}", self.name),
                 },
             });

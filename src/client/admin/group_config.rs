@@ -121,6 +121,18 @@ pub fn flags(from: &SubscriptionGroupConfig, config: &SubscriptionGroupConfig) -
     line
 }
 
+/// The command that makes a group on a broker as `config` is; what it does not name are the defaults of a creation.
+pub fn create_line(group: &str, broker: &str, config: Option<&SubscriptionGroupConfig>) -> String {
+    let flags = config.map_or_else(String::new, |config| {
+        flags(&SubscriptionGroupConfig::default(), config)
+    });
+    format!(
+        "rmq group create {} --broker {}{flags}",
+        quoted(group),
+        quoted(broker)
+    )
+}
+
 /// What differs between the configurations of a group, by broker name: `retry-max 3 on broker-a, 16 on broker-b`.
 pub fn disagreements<'a>(
     configs: impl Iterator<Item = (&'a str, &'a SubscriptionGroupConfig)>,

@@ -18,6 +18,8 @@ use crate::protocol::requests::{
     QueryTopicConsumeByWho, UpdateAndCreateTopic,
 };
 
+/// Read and write queues of a topic on each broker where a creation does not name them, as in mqadmin.
+pub const NEW_QUEUES: i32 = 8;
 /// Most queues that a change asks for.
 pub const MAX_QUEUES: i32 = 16_384;
 

@@ -229,6 +229,16 @@ impl Client {
             .collect()
     }
 
+    /// The order entry of a topic at one name server.
+    pub async fn order_conf_at(
+        &self,
+        addr: &str,
+        topic: &str,
+        deadline: Deadline,
+    ) -> Result<Option<String>, Error> {
+        self.kv_get(addr, ORDER_NAMESPACE, topic, deadline).await
+    }
+
     /// Sets or, without a value, removes the order entry of a topic at one name server.
     pub async fn write_order_conf(
         &self,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::{Details, Evidence, add_capped, grouped, span};
 use crate::client::admin::group::is_system;
-use crate::client::admin::group_config::{differences, disagreements, flags};
+use crate::client::admin::group_config::{create_line, differences, disagreements};
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, GroupState, Snapshot};
-use crate::client::words::{counted, quoted};
-use crate::protocol::body::{MessageModel, SubscriptionGroupConfig};
+use crate::client::words::counted;
+use crate::protocol::body::MessageModel;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
 /// Lag may rise this long.
@@ -243,8 +243,11 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
                 lacking.join(" ")
             );
             more.push(
-                Finding::new("GR2", "group-missing", Severity::Warning, subject(), text)
-                    .next(create_line(details, group, with[0], lacking[0])),
+                Finding::new("GR2", "group-missing", Severity::Warning, subject(), text).next(create_line(
+                    group,
+                    lacking[0],
+                    details.group_configs.get(with[0]).and_then(|c| c.get(group)),
+                )),
             );
         }
         let mut clusters: BTreeMap<&str, Vec<&BrokerId>> = BTreeMap::new();
@@ -278,15 +281,6 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
     }
     add_capped(found, more);
     add_capped(found, uneven);
-}
-
-/// The command that makes a group on a broker as it is on another.
-fn create_line(details: &Details, group: &str, like: &BrokerId, broker: &str) -> String {
-    let config = details.group_configs.get(like).and_then(|c| c.get(group));
-    let flags = config.map_or_else(String::new, |config| {
-        flags(&SubscriptionGroupConfig::default(), config)
-    });
-    format!("rmq group create {group} --broker {}{flags}", quoted(broker))
 }
 
 /// Brokers on which a group is paused (consumeEnable is false).

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Details, Evidence, add_capped, grouped};
 use crate::client::admin::group::is_system;
+use crate::client::admin::topic::NEW_QUEUES;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
 use crate::client::words::{counted, quoted};
 use crate::protocol::model::{MASTER_ID, Perm, UNIT, UNIT_SUB};
 
-/// Read and write queues of a topic that is created without naming them.
-const NEW_QUEUES: i32 = 8;
 /// A topic that was written to in this time is in use, ms.
 const IN_USE_MS: i64 = 86_400_000;
 

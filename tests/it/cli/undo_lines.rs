@@ -63,6 +63,26 @@ async fn an_undo_of_a_create_leaves_what_was_there() {
     cluster.stop().await;
 }
 
+/// A file that makes a group where it is missing is undone there alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_of_an_apply_leaves_what_was_there() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let first = rmq.line("group create G --broker broker-a --yes").await;
+    assert_eq!(first.code, 0, "{first:?}");
+    let file = cluster.path("g.toml");
+    std::fs::write(&file, "api = \"rmq/v1\"\n[group.G]\n").unwrap();
+    let applied = rmq.line(&format!("apply -f {} --yes", file.display())).await;
+    let back = rmq.line(&format!("{} --yes", undo(&applied))).await;
+    assert_eq!(back.code, 0, "{back:?}");
+    let left = rmq.rows(&["group", "get", "G"]).await;
+    assert_eq!(
+        (left.len(), &left[0]["broker"]),
+        (1, &serde_json::json!("broker-a"))
+    );
+    cluster.stop().await;
+}
+
 /// The servers of a change are in its undo line, wherever they were named: a later shell names others.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_line_names_its_servers() {

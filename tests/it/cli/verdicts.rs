@@ -53,6 +53,18 @@ async fn what_is_not_there_is_not_found() {
     let rows = rmq.rows(&["group", "lag", "G", "--topic", "T"]).await;
     assert_eq!((&rows[0]["committed"], &rows[0]["lag"]), (&json!(0), &json!(1)));
 
+    // Nor has it one in a queue beside another of the same topic that it read.
+    for line in [
+        "topic create P --queues 2 --yes",
+        "offset set G --topic P broker-a/0=0 --yes",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let rows = rmq.rows(&["group", "lag", "G", "--topic", "P"]).await;
+    let committed: Vec<(&Value, &Value)> = rows.iter().map(|r| (&r["queue"], &r["committed"])).collect();
+    assert_eq!(committed, [(&json!(0), &json!(0)), (&json!(1), &Value::Null)]);
+
     let refused = rmq.line("message send --topic R --body x").await;
     assert_eq!(refused.code, 9, "{refused:?}");
     assert!(

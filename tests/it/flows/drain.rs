@@ -148,6 +148,38 @@ async fn a_topic_that_only_this_broker_takes_stops_a_drain() {
     cluster.stop().await;
 }
 
+/// What was sent to another broker lately is traffic, when that one takes nothing any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_in_use_elsewhere_is_not_taken_for_unused() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    for name in ["Used", "Unused"] {
+        done(&rmq, &format!("topic create {name} --queues 1 --yes")).await;
+    }
+    done(
+        &rmq,
+        "message send --topic Used --broker broker-a --queue 0 --body x",
+    )
+    .await;
+    for name in ["Used", "Unused"] {
+        done(
+            &rmq,
+            &format!("topic update {name} --broker broker-a --perm 4 --yes"),
+        )
+        .await;
+    }
+    let refused = rmq
+        .line("broker drain broker-b --yes --quiet-time 1s --deadline 5s")
+        .await;
+    assert_eq!(refused.code, 9, "{refused:?}");
+    assert!(refused.stderr.contains("--allow-unwritable Used"), "{refused:?}");
+    assert!(
+        !refused.stderr.contains("--allow-unwritable Unused"),
+        "{refused:?}"
+    );
+    cluster.stop().await;
+}
+
 /// A broker that says it takes messages is no refuge where the name servers send no producer to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_wiped_from_the_routes_is_no_refuge() {
