@@ -23,7 +23,7 @@ const DEFAULT_NAME_SERVER: &str = "127.0.0.1:9876";
 
 /// Flags that every command takes.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Global options")]
+#[command(next_help_heading = "Global options", next_display_order = 1000)]
 pub struct Global {
     /// Name servers, separated by ; or , [default: the context's, else 127.0.0.1:9876]
     #[arg(

@@ -34,6 +34,28 @@ fn the_manual_pages_are_current() {
     }
 }
 
+/// What every command takes stands behind what this one takes.
+#[test]
+fn own_options_come_first() {
+    let page = std::fs::read_to_string("man/rmq-message-send.1").unwrap();
+    let synopsis = page
+        .split(".SH ")
+        .find(|part| part.starts_with("SYNOPSIS"))
+        .unwrap();
+    let at = |flag: &str| {
+        let flag = format!("\\fB{}\\fR", flag.replace('-', "\\-"));
+        synopsis
+            .find(&flag)
+            .unwrap_or_else(|| panic!("{flag}: {synopsis}"))
+    };
+    for own in ["--delay", "--at", "--order-key", "--rate", "--group"] {
+        assert!(
+            at(own) < at("--namesrv") && at(own) < at("--dry-run"),
+            "{own}: {synopsis}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_shell_gets_a_completion_script() {
     let home = tempfile::tempdir().unwrap();
