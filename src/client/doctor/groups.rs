@@ -230,23 +230,23 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
                         .filter(|t| topics.contains(t.name.as_str()))
                         .any(|t| t.brokers.iter().any(|b| b.broker == *broker)))
         };
-        let lacking: Vec<&str> = without
-            .iter()
-            .filter(|b| needed(b))
-            .map(|b| b.name.as_str())
-            .collect();
-        if !lacking.is_empty() {
+        let lacking: Vec<&BrokerId> = without.iter().copied().filter(|b| needed(b)).collect();
+        if let Some(first) = lacking.first() {
+            let names: Vec<&str> = lacking.iter().map(|b| b.name.as_str()).collect();
             let text = format!(
                 "group {group} has a configuration on {} of {}, not on {}",
                 with.len(),
                 counted(details.group_configs.len(), "broker"),
-                lacking.join(" ")
+                names.join(" ")
             );
+            // Made as it is in its own cluster: another one may have other settings on purpose.
+            let like = with.iter().find(|b| b.cluster == first.cluster);
+            let like = like.and_then(|b| details.group_configs.get(*b)?.get(group));
             more.push(
                 Finding::new("GR2", "group-missing", Severity::Warning, subject(), text).next(create_line(
                     group,
-                    lacking[0],
-                    details.group_configs.get(with[0]).and_then(|c| c.get(group)),
+                    &first.name,
+                    like,
                 )),
             );
         }
@@ -420,7 +420,7 @@ fn dead_letters(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>
 mod tests {
     use super::super::made_up::*;
     use super::*;
-    use crate::protocol::body::TopicOffset;
+    use crate::protocol::body::{SubscriptionGroupConfig, TopicOffset};
     use crate::protocol::model::MessageQueue;
 
     #[test]
@@ -476,6 +476,30 @@ mod tests {
             .clear();
         assert_eq!(
             c.finds(&["GR2"])[0].next.as_deref(),
+            Some("rmq group create g --broker broker-b --retry-max 3")
+        );
+    }
+
+    #[test]
+    fn a_group_is_made_as_it_is_in_the_same_cluster() {
+        let mut c = Cluster::healthy();
+        // Sorts before cluster c, and has the group with another setting.
+        let other = BrokerId {
+            cluster: "a".into(),
+            ..id("broker-z", 0)
+        };
+        let set = |max: i32| SubscriptionGroupConfig {
+            retry_max_times: max,
+            ..SubscriptionGroupConfig::default()
+        };
+        let configs = &mut c.details.group_configs;
+        configs.insert(other, [("g".to_owned(), set(99))].into());
+        configs.insert(id("broker-a", 0), [("g".to_owned(), set(3))].into());
+        configs.insert(id("broker-b", 0), BTreeMap::new());
+        let found = judge_of(&c);
+        let missing = found.iter().find(|f| f.rule == "group-missing").unwrap();
+        assert_eq!(
+            missing.next.as_deref(),
             Some("rmq group create g --broker broker-b --retry-max 3")
         );
     }
