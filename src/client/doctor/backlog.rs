@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Evidence, add_capped, span};
 use crate::client::RuntimeInfo;
 use crate::client::findings::{Finding, Severity, Subject};
+use crate::client::snapshot::BrokerState;
 
 /// A half message is decided in this time, ms.
 const DECIDED_MS: i64 = 600_000;
@@ -14,6 +15,13 @@ const TIMER_BEHIND_S: i64 = 60;
 /// TR1 and TM1.
 pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     for broker in &e.snapshot.brokers {
+        // The timers of a slave stand when its master is gone; that is told of the master.
+        let id = &broker.broker;
+        let of_same = |b: &&BrokerState| b.broker.cluster == id.cluster && b.broker.name == id.name;
+        let mut masters = e.snapshot.brokers.iter().filter(of_same);
+        if !id.is_master() && !masters.any(|b| b.broker.is_master() && b.answers()) {
+            continue;
+        }
         if let Some(info) = broker.runtime.fresh() {
             let later = e.details.and_then(|d| d.later.get(&broker.broker));
             timer(
@@ -88,6 +96,7 @@ mod tests {
     use super::super::made_up::*;
     use super::super::{Half, Later};
     use super::*;
+    use crate::client::snapshot::Seen;
 
     #[test]
     fn half_messages_are_decided_in_time() {
@@ -110,6 +119,27 @@ mod tests {
             found[0].text,
             "1 half messages of producer group pg for orders on broker-a:0 are undecided for 11m"
         );
+    }
+
+    #[test]
+    fn timers_of_a_slave_without_its_master_are_not_told() {
+        let mut c = Cluster::healthy();
+        c.add_slave("broker-a", 1);
+        let slave = c.snapshot.brokers.last_mut().unwrap();
+        slave.runtime.value.as_mut().unwrap().timer_behind_s = Some(600);
+        // The made-up master knows of no slave that is in sync.
+        c.finds(&["HA1", "TM1"]);
+        // The master is registered and silent, and then dropped.
+        c.snapshot.brokers[0].runtime = Seen::failed("connection refused");
+        c.settle();
+        let found = judge_of(&c);
+        assert!(found.iter().any(|f| f.check == "BR1"), "{found:?}");
+        assert!(found.iter().all(|f| f.check != "TM1"), "{found:?}");
+        c.snapshot.brokers.remove(0);
+        c.settle();
+        let found = judge_of(&c);
+        assert!(found.iter().any(|f| f.check == "BR4"), "{found:?}");
+        assert!(found.iter().all(|f| f.check != "TM1"), "{found:?}");
     }
 
     #[test]

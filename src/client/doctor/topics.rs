@@ -257,55 +257,87 @@ fn is_read(details: &Details, topic: &str) -> bool {
             .any(|c| c.subscription_table.contains_key(topic))
 }
 
-/// TP4: `broker-a:8;broker-b:8` against the queues that producers write.
+/// The brokers and queues of an order configuration such as `broker-a:8;broker-b:8`.
+fn told_in(order: &str) -> BTreeMap<&str, Option<i32>> {
+    let parts = order.split(';').filter(|part| !part.trim().is_empty());
+    parts
+        .map(|part| match part.split_once(':') {
+            Some((name, count)) => (name.trim(), count.trim().parse().ok()),
+            None => (part.trim(), None),
+        })
+        .collect()
+}
+
+/// TP4: order configurations against the brokers that are registered and the queues that producers write.
 fn orders(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
+    let registered: BTreeSet<&str> = snapshot
+        .brokers
+        .iter()
+        .filter(|b| b.registrations.iter().any(|r| r.listed != Some(false)))
+        .map(|b| b.broker.name.as_str())
+        .collect();
+    // What a broker has is only known when it told.
+    let asked: BTreeSet<&str> = snapshot
+        .brokers
+        .iter()
+        .filter(|b| b.broker.is_master() && b.topics_version.fresh().is_some())
+        .map(|b| b.broker.name.as_str())
+        .collect();
     let mut more = Vec::new();
-    for topic in users(snapshot) {
-        let ordered = topic.brokers.iter().any(|b| b.order);
-        for (addr, orders) in &details.orders {
-            let Some(order) = orders.get(&topic.name) else {
-                continue;
-            };
-            let subject = Subject::Topic(topic.name.clone());
-            let told: BTreeMap<&str, Option<i32>> = order
-                .split(';')
-                .filter(|part| !part.trim().is_empty())
-                .map(|part| match part.split_once(':') {
-                    Some((name, count)) => (name.trim(), count.trim().parse().ok()),
-                    None => (part.trim(), None),
-                })
-                .collect();
+    for (addr, orders) in &details.orders {
+        for (name, order) in orders {
+            let subject = || Subject::Topic(name.clone());
+            let topic = users(snapshot).find(|t| t.name == *name);
+            let mut told = told_in(order);
+            let gone: Vec<&str> = told.keys().copied().filter(|b| !registered.contains(b)).collect();
+            told.retain(|broker, _| asked.contains(broker));
             let own: BTreeMap<&str, Option<i32>> = topic
-                .brokers
                 .iter()
+                .flat_map(|t| &t.brokers)
                 .filter(|b| b.broker.is_master())
                 .map(|b| (b.broker.name.as_str(), Some(b.write_queues)))
                 .collect();
-            if told != own {
-                let own: Vec<String> = own
-                    .iter()
-                    .map(|(name, count)| format!("{name}:{}", count.unwrap_or(0)))
-                    .collect();
+            let queues: Vec<String> = own
+                .iter()
+                .map(|(name, count)| format!("{name}:{}", count.unwrap_or(0)))
+                .collect();
+            let queues = queues.join(";");
+            if !gone.is_empty() {
+                let verb = if gone.len() == 1 { "is" } else { "are" };
                 let text = format!(
-                    "order configuration of {} on {addr} is {order}, its queues are {}",
-                    topic.name,
-                    own.join(";")
+                    "order configuration of {name} on {addr} names {}, which {verb} not registered",
+                    gone.join(" ")
                 );
+                let without = match own.is_empty() {
+                    true => format!("rmq topic order unset {}", quoted(name)),
+                    false => format!("rmq topic order set {} {}", quoted(name), quoted(&queues)),
+                };
+                let finding = Finding::new("TP4", "order-broker-gone", Severity::Critical, subject(), text);
                 more.push(
-                    Finding::new("TP4", "order-differs", Severity::Critical, subject, text).next(format!(
-                        "rmq topic order set {} '{}'",
-                        topic.name,
-                        own.join(";")
+                    finding
+                        .detail(format!(
+                            "its queues take no messages until it is back; if it is gone for good: {without}"
+                        ))
+                        .next("rmq broker list"),
+                );
+                continue;
+            }
+            let Some(topic) = topic else { continue };
+            if told != own {
+                let text =
+                    format!("order configuration of {name} on {addr} is {order}, its queues are {queues}");
+                more.push(
+                    Finding::new("TP4", "order-differs", Severity::Critical, subject(), text).next(format!(
+                        "rmq topic order set {} {}",
+                        quoted(name),
+                        quoted(&queues)
                     )),
                 );
-            } else if !ordered {
-                let text = format!(
-                    "topic {} has an order configuration on {addr} and is not ordered",
-                    topic.name
-                );
+            } else if !topic.brokers.iter().any(|b| b.order) && !told.is_empty() {
+                let text = format!("topic {name} has an order configuration on {addr} and is not ordered");
                 more.push(
-                    Finding::new("TP4", "order-left-over", Severity::Warning, subject, text)
-                        .next(format!("rmq topic update {} --order true", topic.name)),
+                    Finding::new("TP4", "order-left-over", Severity::Warning, subject(), text)
+                        .next(format!("rmq topic update {} --order true", quoted(name))),
                 );
             }
         }
@@ -432,5 +464,46 @@ mod tests {
         }
         set(&mut c, "broker-a:8;broker-b:8");
         assert_eq!(c.finds(&["TP4"])[0].rule, "order-left-over");
+    }
+
+    #[test]
+    fn an_order_configuration_that_names_a_broker_that_is_gone_is_told() {
+        let mut c = Cluster::healthy();
+        let both = "broker-a:8;broker-b:8".to_owned();
+        let orders = [
+            ("orders".to_owned(), both.clone()),
+            ("lost".to_owned(), "broker-b:8".into()),
+        ];
+        c.details.orders.insert("ns1:9876".into(), orders.into());
+        for on in &mut c.topic("orders").brokers {
+            on.order = true;
+        }
+        // A broker that is registered and says nothing is told as such, and not as a wrong order.
+        c.snapshot.brokers[1].topics_version = crate::client::Seen::failed("timed out");
+        c.topic("orders").brokers.pop();
+        let of_orders = |c: &Cluster| {
+            let mut found = judge_of(c);
+            found.retain(|f| f.check == "TP4");
+            found
+        };
+        assert_eq!(of_orders(&c), []);
+        // It is dropped: no name server lists it, so no other check can know of it.
+        c.snapshot.brokers.pop();
+        let found = of_orders(&c);
+        let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "order configuration of lost on ns1:9876 names broker-b, which is not registered",
+                "order configuration of orders on ns1:9876 names broker-b, which is not registered",
+            ]
+        );
+        let ends = |i: usize, with: &str| found[i].detail.as_ref().is_some_and(|d| d.ends_with(with));
+        assert!(ends(0, "gone for good: rmq topic order unset lost"), "{found:?}");
+        assert!(
+            ends(1, "gone for good: rmq topic order set orders broker-a:8"),
+            "{found:?}"
+        );
+        assert_eq!(found[0].severity, Severity::Critical);
     }
 }
