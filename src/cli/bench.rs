@@ -290,7 +290,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
                 first_error.get_or_insert(e);
             }
         }
-        if said.elapsed() > Duration::from_secs(5) && !session.is_quiet() {
+        if said.elapsed() > Duration::from_secs(5) && session.shows_progress() {
             said = Instant::now();
             session.talk(&format!(
                 "{} sent, {} failed, {:.0}/s",

@@ -170,7 +170,7 @@ fn ending(session: &Session, when: Option<&When>) -> Result<i64, Failure> {
     }
 }
 
-/// How far a scan is, on stderr for those who wait.
+/// How far a scan is, on stderr for those who watch.
 pub struct Progress<'a> {
     session: &'a Session,
     what: String,
@@ -192,7 +192,7 @@ impl<'a> Progress<'a> {
     /// One more message is read.
     pub fn step(&self) {
         let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
-        if !read.is_multiple_of(256) || self.session.is_quiet() {
+        if !read.is_multiple_of(256) || !self.session.shows_progress() {
             return;
         }
         let mut said = self

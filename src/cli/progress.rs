@@ -1,13 +1,11 @@
-//! Progress of a long work, on stderr: one line that is rewritten on a terminal, a line every five seconds elsewhere.
+//! Progress of a long work, on stderr: one line that is rewritten while somebody watches, nothing elsewhere.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use super::session::Session;
 use super::time;
 
-/// Pause between two lines.
-const EVERY: Duration = Duration::from_secs(5);
 /// Pause between two rewritings.
 const REWRITE: Duration = Duration::from_millis(200);
 
@@ -19,8 +17,7 @@ pub struct Progress {
     done: u64,
     started: Instant,
     told: Instant,
-    terminal: bool,
-    quiet: bool,
+    shown: bool,
     drawn: bool,
 }
 
@@ -34,9 +31,8 @@ impl Progress {
             done: 0,
             started: now,
             told: now,
-            terminal: session.desk().is_none() && std::io::stderr().is_terminal(),
             // The dashboard has lines of progress of its own.
-            quiet: session.is_quiet() || session.desk().is_some(),
+            shown: session.desk().is_none() && session.shows_progress(),
             drawn: false,
         }
     }
@@ -44,20 +40,15 @@ impl Progress {
     /// So much more is done.
     pub fn add(&mut self, more: u64) {
         self.done += more;
-        let pause = if self.terminal { REWRITE } else { EVERY };
-        if self.quiet || self.told.elapsed() < pause || self.started.elapsed() < Duration::from_secs(1) {
+        if !self.shown || self.told.elapsed() < REWRITE || self.started.elapsed() < Duration::from_secs(1) {
             return;
         }
         self.told = Instant::now();
         let line = line(&self.what, self.done, self.total, self.started.elapsed());
         let mut err = std::io::stderr().lock();
+        self.drawn = true;
         // A closed stderr leaves nobody to tell.
-        let _ = if self.terminal {
-            self.drawn = true;
-            write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush())
-        } else {
-            writeln!(err, "{line}")
-        };
+        let _ = write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush());
     }
 
     /// Takes the line away.

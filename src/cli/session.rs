@@ -353,6 +353,11 @@ impl Session {
         self.quiet
     }
 
+    /// True when somebody watches how far a long work is: the dashboard, or a person at the terminal on stderr.
+    pub fn shows_progress(&self) -> bool {
+        !self.quiet && (self.desk().is_some() || std::io::stderr().is_terminal())
+    }
+
     /// Text on stderr.
     pub fn talk(&self, text: &str) {
         if let Some(desk) = self.desk() {

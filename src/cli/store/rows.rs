@@ -1,6 +1,6 @@
 //! Rows printed while they are found, and a meter of how far the search is.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,8 +16,6 @@ const BATCH: usize = 500;
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a pass takes before its meter shows.
 const METER_AFTER: Duration = Duration::from_secs(1);
-/// Pause between two lines of a meter where there is no terminal.
-const METER_LINES: Duration = Duration::from_secs(5);
 
 /// A listing that is printed while it grows.
 pub struct Rows<'a> {
@@ -135,15 +133,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Shows on stderr how far a long pass is: a bar on a terminal, a line now and then elsewhere.
+/// Shows on stderr how far a long pass is, while somebody watches.
 pub struct Meter {
     what: String,
     total: u64,
     begun: Instant,
-    said: Instant,
     bar: Option<ProgressBar>,
-    is_terminal: bool,
-    is_quiet: bool,
+    is_shown: bool,
 }
 
 impl Meter {
@@ -153,10 +149,8 @@ impl Meter {
             what: what.to_owned(),
             total,
             begun: Instant::now(),
-            said: Instant::now(),
             bar: None,
-            is_terminal: std::io::stderr().is_terminal(),
-            is_quiet: session.is_quiet(),
+            is_shown: session.shows_progress(),
         }
     }
 
@@ -172,22 +166,9 @@ impl Meter {
 
     /// So many bytes are done.
     pub fn at(&mut self, done: u64) {
-        if self.is_quiet || self.begun.elapsed() < METER_AFTER {
-            return;
-        }
-        if self.is_terminal {
+        if self.is_shown && self.begun.elapsed() >= METER_AFTER {
             let bar = self.bar.get_or_insert_with(|| bar(&self.what, self.total));
             bar.set_position(done.min(self.total));
-        } else if self.said.elapsed() > METER_LINES {
-            self.said = Instant::now();
-            let percent = done.min(self.total) as f64 * 100.0 / self.total.max(1) as f64;
-            // A closed stderr leaves nobody to tell.
-            let _ = writeln!(
-                std::io::stderr().lock(),
-                "{}: {percent:.0}%, {done} of {} bytes",
-                self.what,
-                self.total
-            );
         }
     }
 

@@ -154,3 +154,24 @@ async fn a_table_fits_eighty_columns() {
     assert!(row.contains('…') && row.contains("订单-1"), "{row}");
     cluster.stop().await;
 }
+
+/// Progress is for those who watch: a long verification writes nothing of it into a pipe.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_not_written_into_a_pipe() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    let made = rmq.line("topic create T --queues 1 --yes").await;
+    assert_eq!(made.code, 0, "{made:?}");
+    let body = cluster.path("body");
+    std::fs::write(&body, vec![b'x'; 3_500_000]).unwrap();
+    let send = format!("message send --topic T --file {} --count 2", body.display());
+    let sent = rmq.line(&send).await;
+    assert_eq!(sent.code, 0, "{sent:?}");
+    let store = cluster.path("broker-a");
+    cluster.brokers[0].stop().await.unwrap();
+    // Seven megabytes at one a second: there is time for much of a bar.
+    let verify = format!("store verify --throttle 1 -o json {}", store.display());
+    let ran = rmq.line(&verify).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    cluster.stop().await;
+}
