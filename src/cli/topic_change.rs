@@ -11,7 +11,7 @@ use super::exit::{self, Failure};
 use super::scope::{ScopeArgs, lacking, unread as unread_at};
 use super::session::Session;
 use super::topic::{configs, not_found};
-use super::{quoted, time, topic_order};
+use super::{kv, quoted, time, topic_order};
 use crate::client::admin::group_check::count;
 use crate::client::admin::topic::{
     ConfigSource, MAX_QUEUES, NEW_QUEUES, PermChange, TopicPatch, differences, kind,
@@ -310,7 +310,8 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
         ),
         false => format!("{total} write queues over {}", counted(writes.len(), "broker")),
     });
-    let undo = args.scope.delete_line(
+    let whole_cluster = args.scope.broker.is_empty() && unread.is_empty();
+    let mut undo = args.scope.delete_line(
         ("topic", &args.name),
         &plan.cluster,
         writes.iter().map(|w| &w.broker),
@@ -320,8 +321,12 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     let order = if args.order {
         order_entries(session, &mut plan, &args.name, &writes).await?
     } else {
-        Vec::new()
+        OrderChange::default()
     };
+    // A topic that goes from its whole cluster takes its entry along, and from one broker leaves it.
+    if !(whole_cluster && order.was.iter().all(|(_, before)| before.is_none())) {
+        order.go_back(&args.name, &mut undo);
+    }
     carry_out(session, plan, writes, unread, order, &args.name, undo).await
 }
 
@@ -345,8 +350,42 @@ fn described(config: &TopicConfig) -> String {
     )
 }
 
-/// An order entry to write: name server, value; none removes it.
-type OrderEntry = (String, Option<String>);
+/// An order entry that changes with its topic.
+#[derive(Debug, Default)]
+struct OrderChange {
+    /// The name servers that are written, with what they had.
+    was: Vec<(String, Option<String>)>,
+    /// What they get; none removes it.
+    value: Option<String>,
+    /// What the brokers as they are ask for; the commands that bring a topic back bring it back, too.
+    by_brokers: Option<String>,
+    /// How many name servers there are.
+    everyone: usize,
+}
+
+impl OrderChange {
+    /// Adds to an undo line what gives the name servers back what they had.
+    fn go_back(&self, name: &str, undo: &mut String) {
+        if self.was.is_empty() {
+            return;
+        }
+        let entry = kv::undo(self.everyone, self.was.clone(), |before| match before {
+            Some(before) => format!("topic order set {} {}", quoted(name), quoted(before)),
+            None => format!("topic order unset {}", quoted(name)),
+        });
+        undo.push_str(&format!(" && {entry}"));
+    }
+}
+
+/// The entry that brokers with these order flags and write queues ask for.
+fn order_conf(queues: &BTreeMap<String, (bool, i32)>) -> Option<String> {
+    let ordered: Vec<String> = queues
+        .iter()
+        .filter(|(_, (order, _))| *order)
+        .map(|(broker, (_, n))| format!("{broker}:{n}"))
+        .collect();
+    (!ordered.is_empty()).then(|| ordered.join(";"))
+}
 
 /// What the name servers' order entry of a topic shall be after `writes`, as steps of the plan. Producers and
 /// consumers of ordered topics go by it where it is there.
@@ -355,7 +394,7 @@ async fn order_entries(
     plan: &mut Plan,
     name: &str,
     writes: &[Write],
-) -> Result<Vec<OrderEntry>, Failure> {
+) -> Result<OrderChange, Failure> {
     let scope = crate::client::Scope {
         cluster: writes
             .first()
@@ -370,20 +409,17 @@ async fn order_entries(
             queues.insert(broker.id.name, (config.order, config.write_queue_nums));
         }
     }
+    let by_brokers = order_conf(&queues);
     for write in writes {
         queues.insert(
             write.broker.id.name.clone(),
             (write.after.order, write.after.write_queue_nums),
         );
     }
-    let ordered: Vec<String> = queues
-        .iter()
-        .filter(|(_, (order, _))| *order)
-        .map(|(broker, (_, n))| format!("{broker}:{n}"))
-        .collect();
-    let value = (!ordered.is_empty()).then(|| ordered.join(";"));
-    let mut entries = Vec::new();
-    for (addr, before) in session.client.order_conf_each(name).await {
+    let value = order_conf(&queues);
+    let answers = session.client.order_conf_each(name).await;
+    let (everyone, mut was) = (answers.len(), Vec::new());
+    for (addr, before) in answers {
         // A name server that does not answer has no entry to change; its state shows when it is back.
         let Ok(before) = before else { continue };
         if before == value {
@@ -392,12 +428,17 @@ async fn order_entries(
         plan.steps.push(Step {
             target: format!("name server {addr}"),
             field: "order_conf".into(),
-            before: before.unwrap_or_else(|| "absent".into()),
+            before: before.clone().unwrap_or_else(|| "absent".into()),
             after: value.clone().unwrap_or_else(|| "absent".into()),
         });
-        entries.push((addr, value.clone()));
+        was.push((addr, before));
     }
-    Ok(entries)
+    Ok(OrderChange {
+        was,
+        value,
+        by_brokers,
+        everyone,
+    })
 }
 
 /// `rmq topic update`
@@ -534,18 +575,14 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
     let order = if writes.iter().any(touches_order) {
         order_entries(session, &mut plan, &args.name, &writes).await?
     } else {
-        Vec::new()
+        OrderChange::default()
     };
-    carry_out(
-        session,
-        plan,
-        writes,
-        unread,
-        order,
-        &args.name,
-        undo.join(" && "),
-    )
-    .await
+    let mut undo = undo.join(" && ");
+    let made = writes.iter().any(|write| write.before.is_none());
+    if made || order.was.iter().any(|(_, before)| *before != order.by_brokers) {
+        order.go_back(&args.name, &mut undo);
+    }
+    carry_out(session, plan, writes, unread, order, &args.name, undo).await
 }
 
 /// The queues of a static topic are changed by its mapping alone.
@@ -662,12 +699,12 @@ async fn carry_out(
     plan: Plan,
     writes: Vec<Write>,
     unread: Vec<Unread>,
-    order: Vec<OrderEntry>,
+    order: OrderChange,
     name: &str,
     undo: String,
 ) -> Result<(), Failure> {
     if session.dry_run {
-        return change::rehearse(session, &plan, unread, order.len());
+        return change::rehearse(session, &plan, unread, order.was.len());
     }
     change::confirm(session, &plan)?;
     let client = &session.client;
@@ -699,9 +736,9 @@ async fn carry_out(
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
     // Only brokers that took the change may be named by the entry.
     let all_done = outcomes.iter().all(|o| matches!(o, Outcome::Done));
-    for (addr, value) in order {
+    for (addr, _) in order.was {
         outcomes.push(if all_done {
-            topic_order::write(session, &addr, name, value.as_deref()).await
+            topic_order::write(session, &addr, name, order.value.as_deref()).await
         } else {
             let what = "not written, since a broker failed";
             Outcome::Failed(Failure::new(exit::PRECONDITION, what))

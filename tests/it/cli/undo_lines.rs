@@ -63,6 +63,60 @@ async fn an_undo_of_a_create_leaves_what_was_there() {
     cluster.stop().await;
 }
 
+/// An order entry has the value again that it had, whatever the topic's own way back does with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_of_an_ordered_topic_brings_its_entry_back() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let entry = async || {
+        let ran = rmq.line("topic order get X -o json").await;
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_default();
+        document["items"][0]["order_conf"].as_str().map(str::to_owned)
+    };
+    let go_back = async |ran: &Ran| {
+        for command in undo(ran).split(" && rmq ") {
+            let words = command.split(' ').map(|word| word.trim_matches('\''));
+            let back = rmq.run(&words.chain(["--yes"]).collect::<Vec<_>>()).await;
+            assert_eq!(back.code, 0, "{command}: {back:?}");
+        }
+    };
+    // On one broker beside another that keeps the topic, and on that one, which was the last.
+    let first = rmq.line("topic create X --order --broker broker-a --yes").await;
+    let second = rmq.line("topic create X --order --broker broker-b --yes").await;
+    assert_eq!(entry().await.as_deref(), Some("broker-a:8;broker-b:8"));
+    go_back(&second).await;
+    assert_eq!(entry().await.as_deref(), Some("broker-a:8"));
+    go_back(&first).await;
+    assert_eq!(entry().await, None);
+    // An entry that was there before the topic.
+    for line in [
+        "topic create X --order --yes",
+        "topic create X --order --broker broker-b --yes",
+    ] {
+        let set = rmq.line("topic order set X old:3;older:4 --yes").await;
+        assert_eq!(set.code, 0, "{set:?}");
+        let made = rmq.line(line).await;
+        assert_ne!(entry().await.as_deref(), Some("old:3;older:4"), "{line}");
+        go_back(&made).await;
+        assert_eq!(entry().await.as_deref(), Some("old:3;older:4"), "{line}");
+    }
+    // An entry that was not what the brokers ask for.
+    let made = rmq.line("topic create X --yes").await;
+    assert_eq!(made.code, 0, "{made:?}");
+    let ordered = rmq.line("topic update X --order true --yes").await;
+    assert_eq!(entry().await.as_deref(), Some("broker-a:8;broker-b:8"));
+    go_back(&ordered).await;
+    assert_eq!(entry().await.as_deref(), Some("old:3;older:4"));
+    // Where it was, the way back is the topic's alone.
+    let unset = rmq.line("topic order unset X --yes").await;
+    assert_eq!(unset.code, 0, "{unset:?}");
+    let ordered = rmq.line("topic update X --order true --yes").await;
+    assert!(!undo(&ordered).contains("topic order"), "{ordered:?}");
+    go_back(&ordered).await;
+    assert_eq!(entry().await, None);
+    cluster.stop().await;
+}
+
 /// A file that makes a group where it is missing is undone there alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undo_of_an_apply_leaves_what_was_there() {
