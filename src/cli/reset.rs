@@ -27,6 +27,8 @@ use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, v
 
 /// Digits below this are an offset, from it on an epoch time: 2001 in seconds.
 const FIRST_EPOCH: i64 = 1_000_000_000;
+/// A time may be so far ahead of this host's clock: those of other hosts differ, ms.
+const AHEAD_MS: i64 = 60_000;
 /// Pause between two read-backs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -50,7 +52,7 @@ pub struct ResetArgs {
     /// Topic whose queues are meant
     #[arg(short, long, value_name = "NAME")]
     topic: String,
-    /// A time, earliest, latest, or an offset (a number below 1000000000)
+    /// A time that is not in the future, earliest, latest, or an offset (a number below 1000000000)
     #[arg(long, value_name = "WHERE", value_parser = goal, allow_hyphen_values = true)]
     to: Option<To>,
     /// This offset in every queue
@@ -172,10 +174,15 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
             To::When(time::When::Earliest) => Goal::Earliest,
             To::When(time::When::Latest) => Goal::Latest,
             To::When(when) => {
+                let now = time::now_ms();
                 let at = when
-                    .at_ms(time::now_ms(), &session.printer.zone)
-                    .map_err(|e| Failure::usage(format!("--to: {e}")))?;
-                Goal::Time(at.unwrap_or(0))
+                    .at_ms(now, &session.printer.zone)
+                    .map_err(|e| Failure::usage(format!("--to: {e}")))?
+                    .unwrap_or(0);
+                if at > now.saturating_add(AHEAD_MS) {
+                    return Err(in_future(session, &args, at));
+                }
+                Goal::Time(at)
             }
         }
     } else if let Some(offset) = args.to_offset {
@@ -209,6 +216,18 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
         moving: args.moving,
     };
     wish.grant(session, &args.scope).await
+}
+
+/// A broker gives the end for a time that no message has reached: all that is unread would be skipped for a slip in a year.
+fn in_future(session: &Session, args: &ResetArgs, at: i64) -> Failure {
+    let at = session.printer.zone.text(at).unwrap_or_else(|| at.to_string());
+    Failure::usage(format!("--to: {at} is in the future; nothing was changed"))
+        .because("No message is stored after it, and a broker would take the end of each queue.")
+        .hint(format!(
+            "rmq group reset {} --topic {} --to latest, if the end is meant",
+            quoted(&args.group),
+            quoted(&args.topic)
+        ))
 }
 
 /// `rmq group skip`
