@@ -108,12 +108,55 @@ fn usage(old: &Old) -> String {
     format!("mqadmin {} took these options:\n{}", old.name, options.join("\n"))
 }
 
+/// `rmq mqadmin help NAME`: the options of an old command and the form of the new one, as far as it has one.
+fn help(old: &Old) -> String {
+    let mut text = usage(old);
+    match (old.line)(&Given::form(old)) {
+        Ok(line) => {
+            let command = words_of_command(&line.words);
+            text.push_str(&format!("\nIt is now:\n  rmq {}", line.words.join(" ")));
+            text.push_str(&format!("\nrmq {command} --help shows all that it takes."));
+        }
+        // It has no counterpart, or one that depends on the values; running it says which.
+        Err(failure) => text.push_str(&format!("\n{}", failure.text())),
+    }
+    text
+}
+
+/// The command that a line begins with, without its arguments.
+fn words_of_command(words: &[String]) -> String {
+    let mut at = super::command();
+    let mut path = Vec::new();
+    for word in words {
+        let Some(next) = at.find_subcommand(word).cloned() else {
+            break;
+        };
+        path.push(word.as_str());
+        at = next;
+    }
+    path.join(" ")
+}
+
+/// The old command whose help is asked for: `help NAME` or `NAME -h`.
+fn asked_for_help(words: &[String]) -> Result<Option<&'static Old>, Failure> {
+    match words {
+        [first, name, ..] if first == "help" => find(name).map(Some),
+        [name, rest @ ..] if rest.iter().any(|word| word == "-h" || word == "--help") => find(name).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Runs the command that an old line stands for.
 pub fn run(global: Global, args: &MqadminArgs) -> Result<(), Failure> {
     if let [only] = args.line.as_slice()
         && ["help", "-h", "--help"].contains(&only.as_str())
     {
         return print_names();
+    }
+    if let Some(old) = asked_for_help(&args.line)? {
+        use std::io::Write as _;
+        writeln!(std::io::stdout().lock(), "{}", help(old))?;
+        return Ok(());
     }
     let (cli, words, secret) = translate(global, args)?;
     let Some(secret) = secret else {
@@ -138,18 +181,11 @@ pub fn run(global: Global, args: &MqadminArgs) -> Result<(), Failure> {
 /// The command that an old line stands for, its words, and a password that they leave out.
 fn translate(global: Global, args: &MqadminArgs) -> Result<(Cli, Vec<String>, Option<String>), Failure> {
     let (name, rest) = match args.line.split_first() {
-        // `mqadmin help NAME`
-        Some((first, rest)) if first == "help" && !rest.is_empty() => {
-            return Err(Failure::usage(usage(find(&rest[0])?)).hint("rmq help"));
-        }
         Some(parts) => parts,
         None => return Err(Failure::usage("a command of mqadmin is missing")),
     };
     let old = find(name)?;
     let given = Given::read(old, rest).map_err(|failure| failure.because(usage(old)))?;
-    if given.help {
-        return Err(Failure::usage(usage(old)));
-    }
     let line = (old.line)(&given).map_err(|failure| match failure.hint {
         None if failure.exit == exit::USAGE => failure
             .because(usage(old))
@@ -249,6 +285,15 @@ mod tests {
 
     /// Commands of rmq that an old name stands for and that are not in the grammar yet.
     const MISSING: &[&str] = &[];
+
+    /// Old names without a counterpart of one form.
+    const NO_FORM: &[&str] = &[
+        "updateOrderConf",
+        "dumpCompactionLog",
+        "setCommitLogReadAheadMode",
+        "exportMetadataInRocksDB",
+        "rocksDBConfigToJson",
+    ];
 
     /// A line with every required option; what the options are does not matter to the grammar.
     fn example(old: &Old) -> Vec<String> {
@@ -464,6 +509,31 @@ mod tests {
                 format!("rmq {wanted}")
             );
         }
+    }
+
+    #[test]
+    fn help_of_an_old_name_has_its_options_and_the_new_form() {
+        for line in ["help UPDATETOPIC", "updateTopic -h", "updateTopic -t T --help"] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let old = asked_for_help(&words).unwrap().expect(line);
+            let text = help(old);
+            assert!(text.contains("\n  -p, --perm VALUE\n"), "{text}");
+            assert!(
+                text.contains("\nIt is now:\n  rmq topic update TOPIC --create\n"),
+                "{text}"
+            );
+            assert!(
+                text.ends_with("rmq topic update --help shows all that it takes."),
+                "{text}"
+            );
+        }
+        let unknown = asked_for_help(&["help".into(), "topicLst".into()]);
+        assert_eq!(unknown.err().map(|f| f.exit), Some(exit::USAGE));
+        let without: Vec<&str> = table()
+            .filter(|old| !help(old).contains("\nIt is now:\n"))
+            .map(|old| old.name)
+            .collect();
+        assert_eq!(without, NO_FORM);
     }
 
     #[test]

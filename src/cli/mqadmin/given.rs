@@ -13,8 +13,20 @@ pub struct Given<'a> {
     values: BTreeMap<&'static str, String>,
     /// `-n`.
     pub namesrv: Option<String>,
-    /// `-h`.
-    pub help: bool,
+    /// Words that stand for the values of required options, where only the form of the new line is wanted.
+    words: BTreeMap<&'static str, String>,
+}
+
+/// `groupName` as the word for a value in a usage: `GROUP_NAME`.
+fn value_word(long: &str) -> String {
+    let mut word = String::new();
+    for c in long.trim().chars() {
+        if c.is_ascii_uppercase() && !word.is_empty() {
+            word.push('_');
+        }
+        word.push(if c == ' ' { '_' } else { c.to_ascii_uppercase() });
+    }
+    word
 }
 
 impl<'a> Given<'a> {
@@ -24,14 +36,10 @@ impl<'a> Given<'a> {
             name: old.name,
             values: BTreeMap::new(),
             namesrv: None,
-            help: false,
+            words: BTreeMap::new(),
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if matches!(word.as_str(), "-h" | "--help") {
-                given.help = true;
-                continue;
-            }
             let (option, mut value) = Self::option(old, word)?;
             let has_value = option.is_none_or(|(_, _, has_value)| *has_value);
             if has_value && value.is_none() {
@@ -54,6 +62,19 @@ impl<'a> Given<'a> {
             given.namesrv = Some(servers);
         }
         Ok(given)
+    }
+
+    /// Nothing but the required options, each with a word for its value: what the new line looks like.
+    pub fn form(old: &'a Old) -> Self {
+        let options = old.options.iter();
+        Self {
+            name: old.name,
+            values: BTreeMap::new(),
+            namesrv: None,
+            words: options
+                .map(|(short, long, _)| (*short, value_word(long)))
+                .collect(),
+        }
     }
 
     /// The option that a word is, `None` for the name servers, and the value that is part of it.
@@ -115,6 +136,7 @@ impl<'a> Given<'a> {
     /// The value of a required option.
     pub fn need(&self, short: &str) -> Result<&str, Failure> {
         self.get(short)
+            .or_else(|| self.words.get(short).map(String::as_str))
             .ok_or_else(|| Failure::usage(format!("mqadmin {} needs -{short}", self.name)))
     }
 

@@ -195,6 +195,15 @@ async fn the_bridge_names_its_commands_and_its_servers() {
     }
     let short = rmq.line("mqadmin -h").await;
     assert!(short.stdout.contains("help lists the commands"), "{short:?}");
+    // Stock mqadmin prints the usage of one command and ends with 0.
+    for line in ["mqadmin help TOPICROUTE", "mqadmin topicRoute -h"] {
+        let one = rmq.line(line).await;
+        assert_eq!((one.code, one.stderr.as_str()), (0, ""), "{one:?}");
+        assert!(one.stdout.contains("  -t, --topic VALUE\n"), "{one:?}");
+        assert!(one.stdout.contains("\n  rmq topic route TOPIC\n"), "{one:?}");
+    }
+    let unknown = rmq.line("mqadmin help qqqq").await;
+    assert_eq!(unknown.code, 2, "{unknown:?}");
     let unknown = rmq.line("mqadmin qqqq").await;
     assert_eq!(unknown.code, 2, "{unknown:?}");
     assert!(unknown.stderr.contains("Try: rmq mqadmin help"), "{unknown:?}");
