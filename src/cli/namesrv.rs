@@ -15,7 +15,7 @@ use super::session::Session;
 use super::time::parse_duration;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::config::ConfigOf;
-use crate::client::admin::namesrv::{Difference, NameServerView, differences};
+use crate::client::admin::namesrv::{Difference, NameServerView, ORDER_NAMESPACE, differences};
 use crate::client::admin::topic::kind;
 use crate::client::snapshot::TopicKind;
 use crate::client::words::counted;
@@ -71,8 +71,11 @@ pub struct RoutesArgs {
 /// `rmq namesrv diff`
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
-    /// Topics to compare; all when none is named
+    /// Topics to compare, with their order entries; all when none is named
     topics: Vec<String>,
+    /// Compare this namespace of the KV store, too; name servers have no list of these. Repeatable
+    #[arg(long, value_name = "NAMESPACE", conflicts_with = "topics")]
+    kv: Vec<String>,
     /// Look twice, so far apart, and tell only what differs both times
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     settle: Option<Duration>,
@@ -124,12 +127,16 @@ async fn set_config(session: &Session, changes: &[(String, String)]) -> Result<(
 }
 
 /// Each name server that answers with what it knows; failures of the others.
-async fn views(session: &Session, topics: &[String]) -> (Vec<NameServerView>, Vec<Failure>) {
+async fn views(
+    session: &Session,
+    topics: &[String],
+    namespaces: &[&str],
+) -> (Vec<NameServerView>, Vec<Failure>) {
     let client = &session.client;
     let named = (!topics.is_empty()).then_some(topics);
     let answers = client
         .each(client.name_servers().to_vec(), |addr| async move {
-            client.name_server_view(&addr, named).await
+            client.name_server_view(&addr, named, namespaces).await
         })
         .await;
     let (mut views, mut failures) = (Vec::new(), Vec::new());
@@ -148,7 +155,7 @@ async fn views(session: &Session, topics: &[String]) -> (Vec<NameServerView>, Ve
 type RouteKey = (String, String, i32, i32, i32);
 
 async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
-    let (views, failures) = views(session, &args.topics).await;
+    let (views, failures) = views(session, &args.topics, &[]).await;
     let mut listing = Listing::new(
         "RouteTable",
         &[
@@ -233,11 +240,24 @@ async fn routes(session: &Session, args: &RoutesArgs) -> Result<Rows, Failure> {
     })
 }
 
+/// What is compared: of named topics nothing but their routes and order entries.
+async fn comparable(session: &Session, args: &DiffArgs) -> (Vec<NameServerView>, Vec<Failure>) {
+    let more = args.kv.iter().map(String::as_str);
+    let namespaces: Vec<&str> = [ORDER_NAMESPACE].into_iter().chain(more).collect();
+    let (mut views, failures) = views(session, &args.topics, &namespaces).await;
+    if !args.topics.is_empty() {
+        for table in views.iter_mut().flat_map(|view| view.kv.values_mut()) {
+            table.retain(|key, _| args.topics.contains(key));
+        }
+    }
+    (views, failures)
+}
+
 async fn look_for_differences(
     session: &Session,
     args: &DiffArgs,
 ) -> Result<(Vec<Difference>, Vec<Failure>), Failure> {
-    let (views, failures) = views(session, &args.topics).await;
+    let (views, failures) = comparable(session, args).await;
     if views.is_empty() {
         return Err(failures
             .into_iter()
@@ -247,7 +267,7 @@ async fn look_for_differences(
     let mut found = differences(&views);
     if let Some(settle) = args.settle.filter(|_| !found.is_empty()) {
         tokio::time::sleep(settle).await;
-        let again = differences(&self::views(session, &args.topics).await.0);
+        let again = differences(&comparable(session, args).await.0);
         found.retain(|d| {
             again
                 .iter()

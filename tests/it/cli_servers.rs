@@ -188,6 +188,52 @@ async fn name_servers_are_configured_together_and_compared() {
     pair.stop().await;
 }
 
+/// Each name server keeps entries of its own, and nothing brings them to the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_name_servers_do_not_share_are_a_difference() {
+    let pair = Pair::start().await;
+    let rmq = &pair.rmq;
+    pair.until("namesrv diff --kv OWN", 0).await;
+    for entry in ["ORDER_TOPIC_CONFIG Orders broker-a:4", "OWN k v"] {
+        ok(rmq, &format!("kv set {entry} --yes -n {}", pair.addr(1))).await;
+    }
+    for (line, wanted) in [
+        (
+            "namesrv diff",
+            &[("ORDER_TOPIC_CONFIG", "Orders", "broker-a:4")][..],
+        ),
+        (
+            "namesrv diff Orders",
+            &[("ORDER_TOPIC_CONFIG", "Orders", "broker-a:4")],
+        ),
+        ("namesrv diff Other", &[]),
+        (
+            "namesrv diff --kv OWN",
+            &[("ORDER_TOPIC_CONFIG", "Orders", "broker-a:4"), ("OWN", "k", "v")],
+        ),
+    ] {
+        let differs = rmq.line(&format!("{line} -o json")).await;
+        assert_eq!(
+            differs.code,
+            if wanted.is_empty() { 0 } else { 10 },
+            "{differs:?}"
+        );
+        let found = items(&differs);
+        assert_eq!(found.len(), wanted.len(), "{differs:?}");
+        for (row, (namespace, key, value)) in found.iter().zip(wanted) {
+            assert_eq!(
+                (&row["kind"], &row["name"], &row["field"]),
+                (&json!("kv"), &json!(namespace), &json!(key))
+            );
+            assert_eq!(
+                row["values"],
+                json!({ pair.addr(0): "absent", pair.addr(1): value })
+            );
+        }
+    }
+    pair.stop().await;
+}
+
 /// A route that a name server keeps of a topic that no broker has: its delete says so, and the difference says what helps.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_server_that_misses_a_delete_is_a_failed_row() {

@@ -27,16 +27,24 @@ pub struct NameServerView {
     pub brokers: BTreeMap<BrokerId, String>,
     /// Routes by topic.
     pub routes: BTreeMap<String, TopicRouteData>,
+    /// Entries of the KV store by namespace and key, of the namespaces that were asked for.
+    pub kv: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl NameServerView {
+    fn kv(&self, namespace: &str, key: &str) -> Option<&String> {
+        self.kv.get(namespace)?.get(key)
+    }
 }
 
 /// One thing that name servers do not agree about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
-    /// `broker`, `topic`.
+    /// `broker`, `topic`, `kv`.
     pub kind: &'static str,
-    /// Name of it.
+    /// Name of it; of a KV entry its namespace.
     pub name: String,
-    /// What of it.
+    /// What of it; of a KV entry its key.
     pub field: String,
     /// What each name server says, in their order.
     pub values: Vec<(String, String)>,
@@ -86,9 +94,26 @@ pub fn differences(views: &[NameServerView]) -> Vec<Difference> {
                     .map_or_else(|| "absent".to_owned(), queues_text)
             });
         }
-        compare("topic", topic, "order_conf", &|view| {
-            let conf = view.routes.get(topic).and_then(|r| r.order_topic_conf.clone());
-            conf.unwrap_or_else(|| "-".to_owned())
+        // Routes carry the order entry, which is told as such where it is what differs.
+        let entry = views.first().and_then(|v| v.kv(ORDER_NAMESPACE, topic));
+        if views.iter().all(|v| v.kv(ORDER_NAMESPACE, topic) == entry) {
+            compare("topic", topic, "order_conf", &|view| {
+                let conf = view.routes.get(topic).and_then(|r| r.order_topic_conf.clone());
+                conf.unwrap_or_else(|| "-".to_owned())
+            });
+        }
+    }
+    let of_view = |view: &NameServerView| -> Vec<(String, String)> {
+        let keys = view.kv.iter();
+        keys.flat_map(|(namespace, table)| table.keys().map(|key| (namespace.clone(), key.clone())))
+            .collect()
+    };
+    let entries: BTreeSet<(String, String)> = views.iter().flat_map(of_view).collect();
+    for (namespace, key) in &entries {
+        compare("kv", namespace, key, &|view| {
+            view.kv(namespace, key)
+                .cloned()
+                .unwrap_or_else(|| "absent".to_owned())
         });
     }
     out.sort();
@@ -134,18 +159,26 @@ impl Client {
         Ok(routes)
     }
 
-    /// What one name server knows: its brokers, and the routes of `topics` or of all its topics.
+    /// What one name server knows: its brokers, the routes of `topics` or of all its topics, and its entries in these
+    /// namespaces (no request lists the namespaces).
     pub async fn name_server_view(
         &self,
         addr: &str,
         topics: Option<&[String]>,
+        namespaces: &[&str],
     ) -> Result<NameServerView, Error> {
         let (table, _) = self.look_cluster(addr, self.deadline()).await?;
         let topics = match topics {
             Some(topics) => topics.to_vec(),
             None => self.look_topic_names(addr, self.deadline()).await?,
         };
+        let mut kv = BTreeMap::new();
+        for namespace in namespaces {
+            let table = self.kv_list(addr, namespace, self.deadline()).await?;
+            kv.insert((*namespace).to_owned(), table.unwrap_or_default());
+        }
         Ok(NameServerView {
+            kv,
             addr: addr.to_owned(),
             brokers: table
                 .listed
@@ -299,6 +332,7 @@ mod tests {
             addr: addr.into(),
             brokers: [(id, broker.to_owned())].into(),
             routes: [(topic.to_owned(), route)].into(),
+            kv: BTreeMap::new(),
         }
     }
 
@@ -320,5 +354,34 @@ mod tests {
         let names: Vec<&str> = missing.iter().map(|d| d.name.as_str()).collect();
         assert_eq!(names, ["t", "u"]);
         assert_eq!(missing[0].values[1].1, "absent");
+    }
+
+    #[test]
+    fn an_entry_that_differs_is_told_once() {
+        let with = |addr: &str, entry: Option<&str>| {
+            let mut view = view(addr, "a:1", "t", 6);
+            let entries = entry.map(|value| ("t".to_owned(), value.to_owned()));
+            view.kv
+                .insert(ORDER_NAMESPACE.to_owned(), entries.into_iter().collect());
+            // A name server with orderMessageEnable hands it out with the route.
+            view.routes.get_mut("t").unwrap().order_topic_conf = entry.map(str::to_owned);
+            view
+        };
+        let same = [with("n1", Some("b:8")), with("n2", Some("b:8"))];
+        assert_eq!(differences(&same), []);
+        let found = differences(&[with("n1", Some("b:8")), with("n2", None)]);
+        let values = [("n1", "b:8"), ("n2", "absent")].map(|(a, v)| (a.to_owned(), v.to_owned()));
+        let wanted = Difference {
+            kind: "kv",
+            name: ORDER_NAMESPACE.to_owned(),
+            field: "t".to_owned(),
+            values: values.to_vec(),
+        };
+        assert_eq!(found, [wanted]);
+        // The same entry, handed out by one of them alone.
+        let mut silent = with("n2", Some("b:8"));
+        silent.routes.get_mut("t").unwrap().order_topic_conf = None;
+        let found = differences(&[with("n1", Some("b:8")), silent]);
+        assert_eq!((found.len(), found[0].field.as_str()), (1, "order_conf"));
     }
 }

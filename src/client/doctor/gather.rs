@@ -9,6 +9,7 @@ use super::name_servers::difference;
 use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::{is_system, position_key};
 use crate::client::admin::message::Pull;
+use crate::client::admin::namesrv::ORDER_NAMESPACE;
 use crate::client::admin::topic::kind;
 use crate::client::error::{Error, Server};
 use crate::client::findings::Finding;
@@ -22,9 +23,7 @@ use crate::protocol::body::{
 use crate::protocol::codes;
 use crate::protocol::model::DLQ_PREFIX;
 use crate::protocol::properties::names;
-use crate::protocol::requests::{
-    GetAllConsumerOffset, GetBrokerClusterInfo, GetKvlistByNamespace, GetRouteinfoByTopic,
-};
+use crate::protocol::requests::{GetAllConsumerOffset, GetBrokerClusterInfo, GetRouteinfoByTopic};
 
 /// A broker answers in this time, or it is stale.
 const ALIVE: Duration = Duration::from_secs(3);
@@ -42,8 +41,6 @@ const YOUNG_MS: i64 = 600_000;
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Group whose position in it is the first undecided one.
 const HALF_GROUP: &str = "CID_RMQ_SYS_TRANS";
-/// Namespace of the order configurations.
-const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
 
 /// What an examination brought.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +86,7 @@ impl Client {
             .collect();
         let (clocks, orders, others, routes, stats, groups) = tokio::join!(
             self.clocks(&snapshot, wants.any(&["CL1"]), deadline),
-            self.orders(&snapshot, wants.any(&["TP4"]), deadline),
+            self.orders(&snapshot, wants.any(&["NS3", "TP4"]), deadline),
             self.other_name_servers(&snapshot, wants.any(&["BR3"]), deadline),
             async {
                 match wants.any(&["NS3", "BR6"]) {
@@ -258,18 +255,14 @@ impl Client {
     ) -> BTreeMap<String, BTreeMap<String, String>> {
         let answers = self
             .each(answering(snapshot, wanted), |addr| async move {
-                let header = GetKvlistByNamespace {
-                    namespace: Some(ORDER_NAMESPACE.into()),
-                };
                 let deadline = deadline.at_most(QUESTION);
-                let answer = self.call(&Server::at(&addr), &header, (), deadline).await;
+                let answer = self.kv_list(&addr, ORDER_NAMESPACE, deadline).await;
                 (addr, answer)
             })
             .await;
-        // A name server without the namespace answers that it found nothing.
         answers
             .into_iter()
-            .filter_map(|(addr, answer)| Some((addr, answer.ok()?.1.value.table)))
+            .filter_map(|(addr, answer)| Some((addr, answer.ok()?.unwrap_or_default())))
             .collect()
     }
 

@@ -52,7 +52,7 @@ checks! {
     "NS2" "all name servers list the same brokers"
         "A client sees the brokers of the name server it asks, and no others."
         "rmq namesrv list";
-    "NS3" "all name servers have the same route of each topic"
+    "NS3" "all name servers have the same route and order configuration of each topic"
         "Producers and consumers of one topic work on different queues, by the name server they ask."
         "rmq topic route NAME --each-namesrv";
     "NS4" "all name servers have the same settings"

@@ -6,6 +6,7 @@ use super::{Evidence, add_capped};
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::liveness;
 use crate::client::snapshot::Snapshot;
+use crate::client::words::quoted;
 use crate::protocol::body::TopicRouteData;
 
 /// Settings that name servers of one cluster share. Addresses and paths are their own.
@@ -28,7 +29,10 @@ pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     broker_tables(e, found);
     older_tables(e.snapshot, found);
     match e.details {
-        Some(details) => routes(&details.routes, found),
+        Some(details) => {
+            routes(&details.routes, found);
+            order_entries(&details.orders, found);
+        }
         None => topic_lists(e.snapshot, found),
     }
     settings(e.snapshot, found);
@@ -193,6 +197,33 @@ fn routes(routes: &BTreeMap<String, BTreeMap<String, Option<TopicRouteData>>>, f
     add_capped(found, more);
 }
 
+/// Order entries by name server and topic: each name server keeps its own, and no broker brings it to the others.
+fn order_entries(orders: &BTreeMap<String, BTreeMap<String, String>>, found: &mut Vec<Finding>) {
+    let topics: BTreeSet<&String> = orders.values().flat_map(BTreeMap::keys).collect();
+    let mut more = Vec::new();
+    for topic in topics {
+        let mut values: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
+        for (addr, entries) in orders {
+            let value = entries.get(topic).map(String::as_str);
+            values.entry(value).or_default().push(addr);
+        }
+        if values.len() > 1 {
+            let sides: Vec<String> = values
+                .iter()
+                .map(|(value, addrs)| format!("{} on {}", value.unwrap_or("none"), addrs.join(" ")))
+                .collect();
+            let subject = Subject::Topic(topic.clone());
+            let text = format!("name servers disagree on the order configuration of {topic}");
+            more.push(
+                Finding::new("NS3", "order-entry-differs", Severity::Critical, subject, text)
+                    .detail(sides.join(", "))
+                    .next(format!("rmq topic order get {}", quoted(topic))),
+            );
+        }
+    }
+    add_capped(found, more);
+}
+
 /// How the routes of one topic differ between name servers, if they do.
 pub(super) fn difference(by_server: &BTreeMap<String, Option<TopicRouteData>>) -> Option<String> {
     let told: Vec<(&String, Option<BTreeMap<String, String>>)> = by_server
@@ -288,6 +319,33 @@ mod tests {
             detail.contains("w8") && detail.contains("w16 perm 6 at 0=") && detail.contains("ns2"),
             "{detail}"
         );
+    }
+
+    #[test]
+    fn an_order_entry_that_one_name_server_lacks_is_an_error() {
+        let mut c = Cluster::healthy();
+        c.add_name_server("ns2:9876");
+        for on in &mut c.topic("orders").brokers {
+            on.order = true;
+        }
+        let entry = BTreeMap::from([("orders".to_owned(), "broker-a:8;broker-b:8".to_owned())]);
+        for addr in ["ns1:9876", "ns2:9876"] {
+            c.details.orders.insert(addr.into(), entry.clone());
+        }
+        c.finds(&[]);
+        c.details.orders.insert("ns2:9876".into(), BTreeMap::new());
+        let found = c.finds(&["NS3"]);
+        assert_eq!(
+            found[0].text,
+            "name servers disagree on the order configuration of orders"
+        );
+        assert_eq!(
+            found[0].detail.as_deref(),
+            Some("none on ns2:9876, broker-a:8;broker-b:8 on ns1:9876")
+        );
+        // One that was not asked, or did not answer, proves nothing.
+        c.details.orders.remove("ns2:9876");
+        c.finds(&[]);
     }
 
     #[test]
