@@ -247,7 +247,7 @@ pub fn columns() -> Vec<Column> {
         wide("born"),
         wide("born_host"),
         wide("unique_key"),
-        wide("offset_id"),
+        wide("offset_id").named(),
         wide("properties"),
     ]
 }
@@ -715,7 +715,7 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             col("queue"),
             col("offset"),
             col("unique_key"),
-            wide("offset_id"),
+            wide("offset_id").named(),
         ],
     );
     listing.ordered = true;

@@ -49,6 +49,17 @@ pub struct Column {
     pub wide: bool,
     /// Left out of a table first when the terminal is too narrow.
     pub less: bool,
+    /// What `-o name` prints: what the next command takes. The first column where none is marked.
+    pub name: bool,
+}
+
+impl Column {
+    /// The same column as the name of its row.
+    #[must_use]
+    pub const fn named(mut self) -> Self {
+        self.name = true;
+        self
+    }
 }
 
 /// A column of every form.
@@ -57,6 +68,7 @@ pub const fn col(key: &'static str) -> Column {
         key,
         wide: false,
         less: false,
+        name: false,
     }
 }
 
@@ -66,6 +78,7 @@ pub const fn wide(key: &'static str) -> Column {
         key,
         wide: true,
         less: false,
+        name: false,
     }
 }
 
@@ -75,6 +88,7 @@ pub const fn less(key: &'static str) -> Column {
         key,
         wide: false,
         less: true,
+        name: false,
     }
 }
 
@@ -274,9 +288,11 @@ impl Printer {
             }
             Format::Csv => self.csv(&listing, out)?,
             Format::Name => {
+                let chosen = self.columns.is_some();
+                let at = listing.columns.iter().position(|c| c.name && !chosen);
                 let mut last = None;
                 for row in &listing.rows {
-                    let name = row.first().map(Cell::raw).unwrap_or_default();
+                    let name = row.get(at.unwrap_or(0)).map(Cell::raw).unwrap_or_default();
                     if last.as_ref() != Some(&name) {
                         writeln!(out, "{name}")?;
                     }
@@ -562,6 +578,22 @@ mod tests {
             crate::cli::exit::USAGE
         );
         assert!("name".parse::<Filter>().is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_row_is_the_column_that_is_marked() {
+        let mut p = printer(Format::Name);
+        let print = |p: &Printer| {
+            let columns = [col("stored"), col("body"), wide("offset_id").named()];
+            let mut listing = Listing::new("MessageList", &columns);
+            listing.push(vec![Cell::Time(1), "x".into(), "7F".into()]);
+            let mut out = Vec::new();
+            p.write(listing, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(print(&p), "7F\n");
+        p.columns = Some(vec!["body".into()]);
+        assert_eq!(print(&p), "x\n", "chosen columns go first");
     }
 
     #[test]

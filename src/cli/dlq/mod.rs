@@ -358,7 +358,7 @@ fn columns() -> Listing {
             col("resent"),
             wide("origin_id"),
             wide("unique_key"),
-            wide("offset_id"),
+            wide("offset_id").named(),
             wide("broker"),
             wide("queue"),
             wide("offset"),

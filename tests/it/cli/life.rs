@@ -229,6 +229,25 @@ async fn messages_are_sent_found_and_tailed() {
     assert_eq!(by_id, by_place);
     assert_eq!(by_id[0]["keys"], json!(["K-3"]));
 
+    // The name of a message is what the next command takes.
+    let made = rmq.line("topic create Names --yes").await;
+    assert_eq!(made.code, 0, "{made:?}");
+    for line in [
+        "message list --topic Orders -o name",
+        "message tail --topic Orders --limit 100 -o name",
+        "message find --topic Orders --key K-3 -o name",
+        "message send --topic Names --body x -o name",
+    ] {
+        let named = rmq.line(line).await;
+        assert_eq!(named.code, 0, "{named:?}");
+        let known = named.stdout.lines().filter(|name| *name == offset_id).count();
+        assert_eq!(known, usize::from(!line.contains("send")), "{line}: {named:?}");
+        for name in named.stdout.lines() {
+            let one = rmq.run(&["message", "get", name]).await;
+            assert_eq!(one.code, 0, "{line}: {name}: {one:?}");
+        }
+    }
+
     let tail = rmq
         .rows(&["message", "tail", "--topic", "Orders", "--limit", "4"])
         .await;
