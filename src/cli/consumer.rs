@@ -135,7 +135,7 @@ async fn clients(session: &Session, group: Option<&str>, scope: &ScopeArgs) -> R
             less("language"),
             less("version"),
             col("groups"),
-            wide("brokers"),
+            wide("broker_names"),
         ],
     );
     for (client, one) in seen {
@@ -449,7 +449,7 @@ async fn running_info(
             ("client", client.into()),
             ("group", group.into()),
             (
-                "brokers",
+                "broker_names",
                 brokers
                     .iter()
                     .map(|b| b.id.to_string())

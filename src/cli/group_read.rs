@@ -294,7 +294,7 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
             col("addr"),
             less("language"),
             less("version"),
-            col("brokers"),
+            col("broker_names"),
             col("queues"),
         ],
     );

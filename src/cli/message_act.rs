@@ -188,7 +188,7 @@ fn month_time(month_ms: i32, now_ms: i64) -> Option<i64> {
 }
 
 fn decode_id(session: &Session, id: &str) -> Result<(), Failure> {
-    let mut fields: Vec<(&'static str, Cell)> = vec![("id", id.into())];
+    let mut fields: Vec<(&'static str, Cell)> = vec![("message_id", id.into())];
     let offset_id = parse_offset_id(id);
     let unique = UniqueKey::parse(id);
     if let Ok((host, offset)) = &offset_id {

@@ -429,8 +429,8 @@ async fn diff(session: &Session, args: &DiffArgs) -> Result<(), Failure> {
             col("topic"),
             col("broker"),
             col("queue"),
-            col("file"),
-            col("other"),
+            col("file_offset"),
+            col("other_offset"),
             col("delta"),
         ],
     );

@@ -82,7 +82,7 @@ pub async fn list(session: &Session, brokers: Vec<BrokerAt>, kind: &'static str)
             less("language"),
             less("version"),
             col("last_heartbeat"),
-            wide("brokers"),
+            wide("broker_names"),
         ],
     );
     let mut answered = false;
@@ -153,7 +153,7 @@ async fn clients(
             col("addr"),
             less("language"),
             less("version"),
-            col("brokers"),
+            col("broker_names"),
         ],
     );
     let mut answered = false;

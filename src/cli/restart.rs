@@ -33,13 +33,7 @@ pub async fn run(session: &Session, scope: &ScopeArgs) -> Result<(), Failure> {
     }
     let mut listing = Listing::new(
         "RestartPlan",
-        &[
-            col("step"),
-            col("broker"),
-            col("action"),
-            col("command"),
-            col("why"),
-        ],
+        &[col("n"), col("broker"), col("action"), col("command"), col("why")],
     );
     listing.ordered = true;
     for (i, step) in steps(&snapshot).into_iter().enumerate() {

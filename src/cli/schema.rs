@@ -104,6 +104,7 @@ fn list(global: &Global, known: &Map<String, Value>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn every_field_of_a_failure_is_in_its_schema() {
@@ -115,6 +116,41 @@ mod tests {
                 .map(|o| o.keys().cloned().collect::<std::collections::BTreeSet<_>>())
         };
         assert_eq!(keys(&schema["properties"]), keys(&told));
+    }
+
+    /// Fields that are one thing of any type: what a broker says of each of its keys.
+    const OF_ANY_TYPE: &[(&str, &str)] = &[("BrokerStats", "value")];
+
+    /// The scalar types of every field below `shape`, with where it was seen.
+    fn scalars(at: &str, shape: &Value, seen: &mut BTreeMap<String, BTreeMap<&'static str, String>>) {
+        for (field, shape) in shape["properties"].as_object().into_iter().flatten() {
+            for kind in shape["type"].as_array().into_iter().flatten() {
+                let kind = match kind.as_str() {
+                    Some("string") => "text",
+                    Some("integer" | "number") => "number",
+                    Some("boolean") => "boolean",
+                    _ => continue,
+                };
+                if !OF_ANY_TYPE.contains(&(at, field.as_str())) {
+                    let kinds = seen.entry(field.clone()).or_default();
+                    kinds.entry(kind).or_insert_with(|| at.to_owned());
+                }
+            }
+            scalars(&format!("{at}.{field}"), shape, seen);
+            scalars(&format!("{at}.{field}[]"), &shape["items"], seen);
+        }
+    }
+
+    #[test]
+    fn a_field_has_one_type_in_every_answer() {
+        let known: Map<String, Value> = serde_json::from_str(SCHEMAS).unwrap();
+        let mut seen = BTreeMap::new();
+        for (kind, parts) in &known {
+            scalars(kind, &parts["item"], &mut seen);
+            scalars(&format!("summary of {kind}"), &parts["summary"], &mut seen);
+        }
+        seen.retain(|_, kinds| kinds.len() > 1);
+        assert!(seen.is_empty(), "{seen:#?}");
     }
 
     #[test]

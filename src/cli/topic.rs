@@ -354,7 +354,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
             let numbers: BTreeSet<i32> = configs.iter().map(|(_, c)| number(c)).collect();
             match (numbers.first(), numbers.last()) {
                 (Some(a), Some(b)) if a == b => (*a).into(),
-                (Some(a), Some(b)) => format!("{a}..{b}").into(),
+                (Some(a), Some(b)) => Cell::Differs(format!("{a}..{b}")),
                 _ => Cell::Unknown,
             }
         };
@@ -377,7 +377,10 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
             } else {
                 configs.len().into()
             },
-            words(&|c| Some(if c.order { "yes" } else { "no" }.to_owned())),
+            match configs.iter().map(|(_, c)| c.order).collect::<BTreeSet<_>>() {
+                orders if orders.len() > 1 => Cell::Differs("no|yes".to_owned()),
+                orders => orders.first().copied().into(),
+            },
             words(&|c| c.attributes.get("message.type").map(|t| t.to_lowercase())),
             configs
                 .iter()

@@ -196,7 +196,7 @@ async fn clusters(session: &Session, name: &str) -> Result<(), Failure> {
     }
     let mut listing = Listing::new(
         "TopicClusters",
-        &[col("cluster"), col("brokers"), col("write_queues")],
+        &[col("cluster"), col("broker_names"), col("write_queues")],
     );
     for (cluster, (mut brokers, queues)) in by_cluster {
         brokers.sort();

@@ -302,7 +302,7 @@ fn print(
     session.printer.print_detail(Detail {
         kind: "MessageTrace",
         fields: vec![
-            ("id", id.into()),
+            ("message_id", id.into()),
             ("id_kind", meant.kind.into()),
             (
                 "topic",

@@ -139,15 +139,17 @@ pub fn line(record: &Record, view: &MessageView<'_>, raw: bool) -> Map<String, V
         .iter()
         .map(|(name, value)| (name.to_owned(), json!(value)))
         .collect();
+    let keys = properties.get(names::KEYS).unwrap_or_default();
+    let keys: Vec<&str> = keys.split(' ').filter(|key| !key.is_empty()).collect();
     let value = json!({
         "topic": view.topic(),
         "queue_id": view.queue_id(),
         "queue_offset": view.queue_offset(),
         "offset": record.at,
-        "id": view.offset_id(),
+        "offset_id": view.offset_id(),
         "unique_key": properties.get(names::UNIQ_KEY),
         "tags": properties.get(names::TAGS),
-        "keys": properties.get(names::KEYS),
+        "keys": keys,
         "stored_at_ms": view.store_timestamp(),
         "born_at_ms": view.born_timestamp(),
         "born_host": view.born_host().to_string(),

@@ -173,7 +173,7 @@ fn records_come_in_every_form() {
             continue;
         }
         assert_eq!(item["size"], expected["size"]);
-        assert_eq!(item["id"], expected["offsetMsgId"]);
+        assert_eq!(item["offset_id"], expected["offsetMsgId"]);
         assert_eq!(item["properties"], expected["properties"]);
         assert_eq!(item["stored_at_ms"], expected["storeTimestamp"]);
         assert_eq!(

@@ -183,7 +183,7 @@ fn lines_have_every_field_and_the_body() {
     assert_eq!(lines.len(), records.len());
     for (line, record) in lines.iter().zip(records) {
         assert_eq!(line["offset"], record["offset"]);
-        assert_eq!(line["id"], record["offsetMsgId"]);
+        assert_eq!(line["offset_id"], record["offsetMsgId"]);
         assert_eq!(line["properties"], record["properties"]);
         assert_eq!(line["queue_offset"], record["queueOffset"]);
         let digits = line["body_base64"].as_str().unwrap();

@@ -144,13 +144,13 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
         &[
             col("group"),
             col("count"),
-            col("resent"),
+            col("resent_count"),
             col("oldest"),
             col("newest"),
             col("in_per_min"),
             col("perm"),
             col("clients"),
-            wide("brokers"),
+            wide("broker_names"),
         ],
     );
     // A broker that hangs is missing in each row, and none of them is worthless for it.

@@ -27,6 +27,8 @@ pub enum Cell {
     List(Vec<String>),
     /// Names and values.
     Pairs(Vec<(String, String)>),
+    /// What brokers say differently, for a person. In JSON it is null: a field has one type there.
+    Differs(String),
 }
 
 impl From<&str> for Cell {
@@ -107,7 +109,7 @@ impl Cell {
     pub(super) fn text(&self, zone: &Zone) -> String {
         match self {
             Self::Unknown => "-".into(),
-            Self::Text(v) => printable(v),
+            Self::Text(v) | Self::Differs(v) => printable(v),
             Self::Int(v) => v.to_string(),
             Self::Float(v) => format!("{v:.1}"),
             Self::Ratio(v) => format!("{:.0}%", v * 100.0),
@@ -125,7 +127,7 @@ impl Cell {
     pub(in crate::cli) fn raw(&self) -> String {
         match self {
             Self::Unknown => String::new(),
-            Self::Text(v) => v.clone(),
+            Self::Text(v) | Self::Differs(v) => v.clone(),
             Self::Int(v) | Self::Span(v) => v.to_string(),
             Self::Float(v) | Self::Ratio(v) => v.to_string(),
             Self::Bool(v) => v.to_string(),
@@ -137,7 +139,7 @@ impl Cell {
 
     pub(super) fn json(&self, key: &str, out: &mut Map<String, Value>) {
         let value = match self {
-            Self::Unknown => Value::Null,
+            Self::Unknown | Self::Differs(_) => Value::Null,
             Self::Text(v) => json!(v),
             Self::Int(v) | Self::Span(v) => json!(v),
             Self::Float(v) | Self::Ratio(v) => json!(v),

@@ -130,7 +130,7 @@ pub fn columns(shown: Shown) -> Vec<Column> {
         col("keys"),
         col("body_size"),
         wide("stored_body_size"),
-        wide("version"),
+        wide("record_version"),
         wide("body_crc"),
         wide("flag"),
         wide("sys_flag"),
@@ -140,7 +140,7 @@ pub fn columns(shown: Shown) -> Vec<Column> {
         wide("store_host"),
         wide("reconsume_times"),
         wide("prepared_offset"),
-        wide("id"),
+        wide("offset_id"),
         wide("unique_key"),
         wide("properties"),
         wide("file"),
@@ -198,6 +198,12 @@ fn gap_note(gap: &Gap) -> String {
     format!("damaged: {}; {end}", gap.kind)
 }
 
+/// The keys of a message, which stand in one property.
+pub fn keys(property: Option<&str>) -> Vec<String> {
+    let words = property.unwrap_or_default().split(' ');
+    words.filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
 /// The row of a valid record.
 pub fn record_row(log: &Log, record: &Record, kind: &str, note: Cell, shown: Shown) -> Vec<Cell> {
     let Ok(view) = record.view() else {
@@ -205,13 +211,7 @@ pub fn record_row(log: &Log, record: &Record, kind: &str, note: Cell, shown: Sho
     };
     let properties = view.properties();
     let text = |name: &str| Cell::from(properties.get(name));
-    let keys: Vec<String> = properties
-        .get(names::KEYS)
-        .unwrap_or("")
-        .split(' ')
-        .filter(|key| !key.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let keys = keys(properties.get(names::KEYS));
     let flag = view.sys_flag();
     let body = body(&view, BODY_LIMIT);
     let body_size = match &body {
@@ -433,7 +433,7 @@ fn items(record: &Record) -> Option<Listing> {
         listing.push(vec![
             Cell::Int(view.queue_offset().saturating_add(i64::try_from(n).unwrap_or(0))),
             properties.get(names::TAGS).into(),
-            properties.get(names::KEYS).into(),
+            keys(properties.get(names::KEYS)).into(),
             item.body.len().into(),
             BodyForm::Auto.show(&item.body),
             item.flag.into(),
@@ -604,8 +604,8 @@ fn is_past(step: &Step, to: Point) -> bool {
 impl Seen {
     fn summary(&self, begin: u64) -> Map<String, Value> {
         let value = json!({
-            "from": begin,
-            "to": self.written_end.unwrap_or(self.end),
+            "from_offset": begin,
+            "to_offset": self.written_end.unwrap_or(self.end),
             "records": self.records,
             "record_bytes": self.record_bytes,
             "stale_records": self.stale,

@@ -50,7 +50,7 @@ pub fn listing(tables: &[TableFile]) -> Listing {
             col("state"),
             col("backup"),
             col("entries"),
-            col("version"),
+            col("data_version"),
             wide("size"),
             col("note"),
         ],

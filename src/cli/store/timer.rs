@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::interrupt;
 use super::rows::{Meter, Rows};
-use super::{Place, count, int};
+use super::{Place, commit_log, count, int};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{Cell, Column, Detail, Listing, col, wide};
 use crate::cli::session::Session;
@@ -270,7 +270,10 @@ fn fields(
         ("log_deletes", int(log.deletes)),
         ("log_rolls", int(log.rolls)),
         ("read_up_to", Cell::time(check.map(|c| c.last_read_time_ms))),
-        ("log_flushed_to", check.map(|c| c.last_timer_log_flush_pos).into()),
+        (
+            "log_flushed_offset",
+            check.map(|c| c.last_timer_log_flush_pos).into(),
+        ),
         ("queue_offset", check.map(|c| c.last_timer_queue_offset).into()),
         ("queue_max_offset", stored.into()),
         ("not_in_wheel_yet", behind.into()),
@@ -406,7 +409,9 @@ fn unit_row(
         unit.magic.into(),
         unit.topic_hash.into(),
         property(names::UNIQ_KEY).into(),
-        property(names::KEYS).into(),
+        property(names::KEYS)
+            .map(|text| commit_log::keys(Some(text)))
+            .into(),
         note.or(deleted).into(),
     ]
 }

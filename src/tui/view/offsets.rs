@@ -139,7 +139,12 @@ pub fn preview(app: &App) -> Table {
     for row in &sheet.rows {
         let text_of = |key| sheet.cell(row, key).map_or("?", |c| c.text.as_str());
         let number = |key| sheet.cell(row, key).and_then(|c| c.number);
-        let (max, current, target, min) = (number("max"), number("current"), number("target"), number("min"));
+        let (max, current, target, min) = (
+            number("max"),
+            number("committed"),
+            number("new_offset"),
+            number("min"),
+        );
         let lag = |at: Option<f64>| match (max, at) {
             (Some(max), Some(at)) => text::count((max - at).max(0.0)),
             _ => "?".to_owned(),
@@ -165,8 +170,8 @@ pub fn preview(app: &App) -> Table {
             cells: vec![
                 Cell::text(id),
                 cell("min"),
-                cell("current"),
-                cell("target"),
+                cell("committed"),
+                cell("new_offset"),
                 cell("max"),
                 delta,
                 Cell::text(format!("{} → {}", lag(current), lag(target))),

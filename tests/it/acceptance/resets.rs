@@ -130,7 +130,7 @@ impl Case<'_> {
         for row in preview["items"].as_array().into_iter().flatten() {
             let place = format!("{}/{}", row["broker"].as_str().unwrap_or_default(), row["queue"]);
             let number = |key: &str| row[key].as_i64().unwrap_or_else(|| panic!("{key}: {row}"));
-            for offset in number("target")..number("current") {
+            for offset in number("new_offset")..number("committed") {
                 found.insert((place.clone(), offset), 1);
             }
         }

@@ -74,7 +74,11 @@ async fn letters_are_sent_again_once() {
     let rmq = cluster.rmq();
     let listed = rmq.rows(&["dlq", "list"]).await;
     assert_eq!(
-        (&listed[0]["group"], &listed[0]["count"], &listed[0]["resent"]),
+        (
+            &listed[0]["group"],
+            &listed[0]["count"],
+            &listed[0]["resent_count"]
+        ),
         (&json!("g"), &json!(6), &json!(0)),
         "{listed:?}"
     );
@@ -128,7 +132,7 @@ async fn letters_are_sent_again_once() {
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.stderr.contains("nothing to send"), "{again:?}");
     assert_eq!(count(&cluster, "T").await, 12);
-    assert_eq!(rmq.rows(&["dlq", "list"]).await[0]["resent"], 6);
+    assert_eq!(rmq.rows(&["dlq", "list"]).await[0]["resent_count"], 6);
 
     // A copy keeps what the application said, and says where it comes from.
     let copies = rmq

@@ -355,7 +355,7 @@ async fn who_uses_a_topic_is_told() {
     let clusters = rmq.rows(&["topic", "clusters", "Steps"]).await;
     assert_eq!(
         clusters,
-        [json!({"cluster": "DefaultCluster", "brokers": ["broker-a", "broker-b"], "write_queues": 6})]
+        [json!({"cluster": "DefaultCluster", "broker_names": ["broker-a", "broker-b"], "write_queues": 6})]
     );
     let shares = rmq
         .rows(&[
