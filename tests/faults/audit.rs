@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::load::{hash, key, producer};
+use super::load::{self, hash, key, producer};
 use super::record::{self, Record};
 use super::wire::Wire;
 
@@ -15,8 +15,6 @@ pub struct Sent {
     pub code: i64,
     pub queue: i32,
     pub offset: i64,
-    /// When its answer came, epoch microseconds.
-    pub at_us: u64,
 }
 
 /// What was found.
@@ -105,7 +103,7 @@ impl Audit {
     pub fn load(&mut self, journal: &Path) {
         for line in std::fs::read_to_string(journal).unwrap().lines() {
             let parts: Vec<&str> = line.split(' ').collect();
-            let [id, hash, code, queue, offset, at] = parts[..] else {
+            let [id, hash, code, queue, offset] = parts[..] else {
                 continue;
             };
             let id = u64::from_str_radix(id, 16).unwrap();
@@ -114,7 +112,6 @@ impl Audit {
                 code: code.parse().unwrap(),
                 queue: queue.parse().unwrap(),
                 offset: offset.parse().unwrap(),
-                at_us: at.parse().unwrap(),
             };
             if sent.code == 0 {
                 self.fresh.push(id);
@@ -194,11 +191,7 @@ impl Audit {
     fn judge(&mut self, record: &Record<'_>, queue: i32, from: i64, max: i64, found: &mut Findings) {
         found.read += 1;
         let slot = queue as usize;
-        let id = record
-            .body
-            .get(..16)
-            .and_then(|text| std::str::from_utf8(text).ok())
-            .and_then(|text| u64::from_str_radix(text, 16).ok());
+        let id = load::id_in(record.body);
         let Some((id, sent)) = id.and_then(|id| Some((id, *self.sent.get(&id)?))) else {
             // Its id may be what was damaged: either way nobody sent this.
             found.extra += 1;

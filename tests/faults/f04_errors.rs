@@ -12,7 +12,7 @@ use super::power::{Platter, Unflushed};
 use super::server::{Server, Site};
 use super::shim::{Action, Calls, Control, EIO, ENOSPC};
 use super::support::{ports, scratch};
-use super::wire::{Wire, now_us};
+use super::wire::Wire;
 
 const TOPIC: &str = "faults";
 const QUEUES: i32 = 2;
@@ -267,10 +267,9 @@ fn send_all(
         let offset = answer.number("queueOffset");
         let _ = writeln!(
             journal,
-            "{id:x} {:x} {} {queue} {offset} {}",
+            "{id:x} {:x} {} {queue} {offset}",
             hash(&bytes),
-            answer.code,
-            now_us()
+            answer.code
         );
         if answer.code == 0 {
             acked.push((queue, offset));

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::dice::Dice;
-use super::wire::{Wire, now_us};
+use super::wire::Wire;
 
 /// Code of a send that got no answer.
 pub const NO_ANSWER: i64 = -1;
@@ -134,6 +134,12 @@ pub fn body(id: u64, dice: &mut Dice, len: (u64, u64)) -> Vec<u8> {
     out
 }
 
+/// The id at the front of a body.
+pub fn id_in(body: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(body.get(..16)?).ok()?;
+    u64::from_str_radix(text, 16).ok()
+}
+
 pub fn key(id: u64) -> String {
     format!("K{id:x}")
 }
@@ -187,13 +193,7 @@ fn produce(load: &Load, producer: u64, path: &Path, stop: &AtomicBool, refused: 
             }
             Err(_) => (NO_ANSWER, -1),
         };
-        writeln!(
-            journal,
-            "{id:x} {:x} {code} {queue} {offset} {}",
-            hash(&body),
-            now_us()
-        )
-        .unwrap();
+        writeln!(journal, "{id:x} {:x} {code} {queue} {offset}", hash(&body)).unwrap();
         *tally.codes.entry(code).or_default() += 1;
         if code != 0 {
             refused.fetch_add(1, Ordering::SeqCst);

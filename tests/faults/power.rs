@@ -1,19 +1,20 @@
 //! What a disk would hold after the power failed: what flushes made durable, as the shim wrote it down, and of all the
 //! rest whatever the dice say.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::dice::Dice;
+use super::{load, record};
 
 const PAGE: usize = 4096;
-const HEADER: usize = 56;
+const HEADER: usize = 40;
 const MAGIC: u32 = 0x504C_4154;
-/// As the shim numbers the call.
-const MSYNC: u64 = 4;
+/// The second word of what fills the rest of a segment.
+const BLANK: [u8; 4] = 0xCBD4_3194_u32.to_be_bytes();
 
 /// A file as far as it was flushed.
 #[derive(Default, Clone)]
@@ -26,6 +27,19 @@ struct Durable {
 }
 
 impl Durable {
+    /// The file as the disk has it for sure.
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = vec![0; self.size as usize];
+        for (number, page) in &self.pages {
+            let at = *number as usize * PAGE;
+            if let Some(place) = out.get_mut(at..) {
+                let len = PAGE.min(place.len());
+                place[..len].copy_from_slice(&page[..len]);
+            }
+        }
+        out
+    }
+
     fn put(&mut self, at: u64, bytes: &[u8]) {
         for (number, from, piece) in pages(at, bytes) {
             if piece.len() == PAGE
@@ -76,8 +90,6 @@ type Names = BTreeMap<String, (u64, bool)>;
 pub struct Platter {
     files: HashMap<u64, Durable>,
     directories: HashMap<u64, Names>,
-    /// When the last flush of each file began, epoch microseconds.
-    flushed_at_us: HashMap<u64, u64>,
 }
 
 /// How much of what was not flushed is kept.
@@ -102,9 +114,8 @@ impl Platter {
             let word = |at: usize| u64::from_ne_bytes(rest[at..at + 8].try_into().unwrap());
             let half = |at: usize| u32::from_ne_bytes(rest[at..at + 4].try_into().unwrap());
             assert_eq!(half(0), MAGIC, "a note of the shim");
-            let (kind, id, by, offset) = (half(4), word(8), word(16), word(24));
-            let (size, at_us) = (word(40), word(48));
-            let len = word(32) as usize;
+            let (kind, id, offset, size) = (half(4), word(8), word(16), word(32));
+            let len = word(24) as usize;
             let Some(data) = rest.get(HEADER..HEADER + len) else {
                 break;
             };
@@ -112,10 +123,6 @@ impl Platter {
                 let file = platter.files.entry(id).or_default();
                 file.size = size;
                 file.put(offset, data);
-                // A new segment is flushed as a file before there is anything in it.
-                if by == MSYNC {
-                    platter.flushed_at_us.insert(id, at_us);
-                }
             } else if kind == 3 {
                 platter.files.entry(id).or_default().fail(offset, data);
             } else {
@@ -126,14 +133,23 @@ impl Platter {
         platter
     }
 
-    /// When the last flush of a file under `dir` began; 0 when there was none.
-    pub fn last_flush_us(&self, dir: &Path) -> u64 {
-        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        files
-            .filter_map(|entry| self.flushed_at_us.get(&identity(&entry.path())))
-            .max()
-            .copied()
-            .unwrap_or(0)
+    /// Ids of the messages that flushes made durable in the commit log at `dir`, from its first byte as far as records
+    /// follow on each other. Whatever the dice say, these are on the disk.
+    pub fn flushed(&self, dir: &Path) -> HashSet<u64> {
+        let mut out = HashSet::new();
+        for (_, (id, _)) in list(dir) {
+            let bytes = self.files.get(&id).map(Durable::bytes).unwrap_or_default();
+            let mut rest = &bytes[..];
+            while let Some(record) = record::parse(rest) {
+                out.extend(load::id_in(record.body));
+                rest = &rest[record.len..];
+            }
+            // A log goes on in the next segment only behind a full one.
+            if !rest.is_empty() && rest.get(4..8) != Some(&BLANK[..]) {
+                break;
+            }
+        }
+        out
     }
 
     /// Makes in `into` what the disk under `store` holds after the power failed.

@@ -32,7 +32,7 @@ struct control {
 // A header of the record of durable things: see Platter in power.rs. Data or directory entries follow.
 struct note {
   uint32_t magic, kind; // 1 data, 2 directory, 3 data whose flush failed
-  uint64_t id, by, offset, len, size, at_us; // by: the kind of call
+  uint64_t id, offset, len, size;
 };
 
 static struct control *control;
@@ -120,12 +120,6 @@ static int identity(const char *path, uint64_t *id, uint64_t *size) {
   return 1;
 }
 
-static uint64_t now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return (uint64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 static void put(const void *bytes, size_t len) {
   const char *at = bytes;
   while (len) {
@@ -139,8 +133,8 @@ static void put(const void *bytes, size_t len) {
 static int records(void) { return platter >= 0 && atomic_load(&control->record); }
 
 // The bytes as they are before the flush begins: the flush makes at least these durable.
-static void record_as(int kind, int by, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
-  struct note note = {0x504C4154, kind, 0, by, offset, len, 0, now_us()};
+static void record_as(int kind, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
+  struct note note = {0x504C4154, kind, 0, offset, len, 0};
   if (!identity(path, &note.id, &note.size)) return;
   pthread_mutex_lock(&writing);
   put(&note, sizeof note);
@@ -148,13 +142,13 @@ static void record_as(int kind, int by, const char *path, uint64_t offset, const
   pthread_mutex_unlock(&writing);
 }
 
-static void record_bytes(int by, const char *path, uint64_t offset, const void *bytes, uint64_t len) {
-  record_as(1, by, path, offset, bytes, len);
+static void record_bytes(const char *path, uint64_t offset, const void *bytes, uint64_t len) {
+  record_as(1, path, offset, bytes, len);
 }
 
 static void record_file(const char *path) {
   off_t at = 0;
-  record_bytes(FSYNC, path, 0, NULL, 0);
+  record_bytes(path, 0, NULL, 0);
   int own = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
   if (own < 0) return;
   static __thread char piece[65536];
@@ -166,7 +160,7 @@ static void record_file(const char *path) {
       size_t want = (size_t)(hole - at) < sizeof piece ? (size_t)(hole - at) : sizeof piece;
       ssize_t n = syscall(SYS_pread64, own, piece, want, at);
       if (n <= 0) break;
-      record_bytes(FSYNC, path, at, piece, n);
+      record_bytes(path, at, piece, n);
       at += n;
     }
     if (at < hole) break;
@@ -207,7 +201,7 @@ static void record_directory(const char *path) {
     }
   }
   syscall(SYS_close, own);
-  struct note note = {0x504C4154, 2, 0, 0, 0, used, 0, now_us()};
+  struct note note = {0x504C4154, 2, 0, 0, used, 0};
   if (!identity(path, &note.id, &note.size)) return;
   pthread_mutex_lock(&writing);
   put(&note, sizeof note);
@@ -276,7 +270,7 @@ int msync(void *at, size_t len, int flags) {
       if (records() && (flags & MS_SYNC)) {
         size_t most = found.to - (uintptr_t)at;
         uint64_t offset = found.offset + ((uintptr_t)at - found.from);
-        record_as(fails ? 3 : 1, MSYNC, found.path, offset, at, len < most ? len : most);
+        record_as(fails ? 3 : 1, found.path, offset, at, len < most ? len : most);
       }
       errno = error;
       if (fails) return -1;

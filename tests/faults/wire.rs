@@ -147,12 +147,8 @@ impl Wire {
     }
 }
 
-pub fn now_us() -> u64 {
+pub fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |t| t.as_micros() as u64)
-}
-
-pub fn now_ms() -> u64 {
-    now_us() / 1000
+        .map_or(0, |t| t.as_millis() as u64)
 }
