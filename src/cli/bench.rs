@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-use super::change::{self, Class, Plan, Step};
+use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::message_list::{StretchArgs, wanted};
 use super::output::{Cell, Detail, Listing, col, wide};
@@ -182,8 +182,8 @@ impl Samples {
     }
 }
 
-/// Asks before messages go into a topic.
-fn ask(session: &Session, what: &str, topic: &str, cluster: &str, after: String) -> Result<(), Failure> {
+/// Asks before messages go into a topic; the plan that was agreed to.
+fn ask(session: &Session, what: &str, topic: &str, cluster: &str, after: String) -> Result<Plan, Failure> {
     if session.read_only {
         return Err(Failure::new(
             exit::PRECONDITION,
@@ -204,10 +204,20 @@ fn ask(session: &Session, what: &str, topic: &str, cluster: &str, after: String)
         impact: vec!["groups of the topic get the messages".into()],
     };
     if session.dry_run {
-        return change::report(session, &plan, vec![change::Outcome::Planned], None)
+        return change::report(session, &plan, vec![Outcome::Planned], None)
             .and(Err(Failure::new(exit::DONE, "")));
     }
-    change::ask(session, &plan)
+    change::ask(session, &plan)?;
+    Ok(plan)
+}
+
+/// Writes down what was sent.
+fn write_down(session: &Session, plan: &Plan, sent: u64, failed: u64) {
+    let outcome = match failed {
+        0 => Outcome::DoneBut(format!("{sent} sent")),
+        _ => Outcome::Unproven(format!("{sent} sent, {failed} failed")),
+    };
+    change::journal(session, plan, &[outcome], None);
 }
 
 /// The cluster of a topic; none is a failure with names that are close.
@@ -228,7 +238,8 @@ fn body(size: usize) -> Bytes {
     Bytes::from(vec![b'x'; size])
 }
 
-/// True once somebody pressed Ctrl-C. Without a signal handler the process simply ends.
+/// True once somebody pressed Ctrl-C. Without a signal handler the process simply ends. Whoever looks at it holds
+/// [`UnderWay::listen`](super::stop::UnderWay::listen) meanwhile.
 fn interrupted() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = flag.clone();
@@ -246,7 +257,8 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
         Some(n) => format!("{n} of {} bytes", args.size),
         None => format!("{} of {} bytes each", time::duration(args.span), args.size),
     };
-    ask(session, "send load to", &args.topic, &cluster, amount)?;
+    let plan = ask(session, "send load to", &args.topic, &cluster, amount)?;
+    let _listening = session.under_way.listen();
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
     let message = Outgoing {
         topic: args.topic.clone(),
@@ -300,6 +312,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
             ));
         }
     }
+    write_down(session, &plan, samples.seen, samples.failed);
     let took = begun.elapsed().as_secs_f64().max(1e-9);
     let rate = samples.seen as f64 / took;
     let [p50, p95, p99, max] = samples.cells();
@@ -469,11 +482,12 @@ async fn latency(session: &Session, args: LatencyArgs) -> Result<(), Failure> {
         .hint(format!("rmq topic route {topic}")));
     };
     let amount = format!("{} of {} bytes to each broker", args.count, args.size);
-    ask(session, "measure sends to", &topic, &cluster, amount)?;
+    let plan = ask(session, "measure sends to", &topic, &cluster, amount)?;
+    let _listening = session.under_way.listen();
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
     let stop = interrupted();
     let mut listing = probe_columns("BenchLatency", "broker");
-    let (mut some, mut first) = (false, None);
+    let (mut seen, mut failed, mut first) = (0, 0, None);
     for broker in brokers {
         let message = Outgoing {
             topic: topic.clone(),
@@ -482,15 +496,17 @@ async fn latency(session: &Session, args: LatencyArgs) -> Result<(), Failure> {
             ..Outgoing::default()
         };
         let (mut samples, error) = probe(&producer, &message, args.count, &stop).await;
-        some |= samples.seen > 0;
+        seen += samples.seen;
+        failed += samples.failed;
         listing.push(probe_row(&broker.id.name, &broker.id.cluster, &mut samples));
         if let Some(e) = error {
             listing.errors.push(Failure::from(&e));
             first.get_or_insert(e);
         }
     }
+    write_down(session, &plan, seen, failed);
     session.printer.print(listing)?;
-    verdict(first, some, &stop)
+    verdict(first, seen > 0, &stop)
 }
 
 async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Failure> {
@@ -504,7 +520,7 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
         args.size,
         counted(brokers.len(), "broker")
     );
-    ask(
+    let plan = ask(
         session,
         "measure sends to the topics named after",
         &names.join(","),
@@ -512,7 +528,9 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
         amount,
     )?;
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
+    let _listening = session.under_way.listen();
     let stop = interrupted();
+    let (mut seen, mut failed) = (0, 0);
     loop {
         let round = Instant::now();
         let client = &session.client;
@@ -534,6 +552,8 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
         let (mut some, mut first) = (false, None);
         for (broker, mut samples, error) in answers {
             some |= samples.seen > 0;
+            seen += samples.seen;
+            failed += samples.failed;
             listing.push(probe_row(&broker.id.name, &broker.id.cluster, &mut samples));
             if let Some(e) = error {
                 listing.errors.push(Failure::from(&e));
@@ -542,6 +562,7 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
         }
         session.printer.print(listing)?;
         let Some(interval) = args.interval else {
+            write_down(session, &plan, seen, failed);
             return verdict(first, some, stop);
         };
         if let Some(e) = &first {
@@ -553,6 +574,7 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
         if stop.load(Ordering::Relaxed) {
+            write_down(session, &plan, seen, failed);
             return Err(Failure::new(exit::INTERRUPTED, "interrupted"));
         }
     }

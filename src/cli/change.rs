@@ -107,6 +107,15 @@ pub enum Undo {
     Unsaid,
 }
 
+impl Undo {
+    fn line(&self) -> Option<&str> {
+        match self {
+            Self::Line(line) => Some(line),
+            Self::Never(_) | Self::Unsaid => None,
+        }
+    }
+}
+
 impl From<Option<String>> for Undo {
     fn from(line: Option<String>) -> Self {
         line.filter(|line| !line.is_empty())
@@ -153,8 +162,14 @@ pub fn effective_class(session: &Session, plan: &Plan) -> Class {
     }
 }
 
-/// Prints the plan on stderr and asks. `Ok` means yes.
+/// Prints the plan on stderr and asks. `Ok` means yes: from there on the change is under way until it is reported.
 pub fn ask(session: &Session, plan: &Plan) -> Result<(), Failure> {
+    agree(session, plan)?;
+    session.under_way.begin(plan);
+    Ok(())
+}
+
+fn agree(session: &Session, plan: &Plan) -> Result<(), Failure> {
     let class = effective_class(session, plan);
     if session.read_only {
         return Err(Failure::new(
@@ -305,6 +320,8 @@ pub async fn carry_out<T, F: Future<Output = Outcome>>(
         return rehearse(session, plan, unread, 0);
     }
     confirm(session, plan)?;
+    let undo = undo.into();
+    session.under_way.undone_by(undo.line());
     let done = session
         .client
         .each(writes, |(steps, what)| {
@@ -392,6 +409,8 @@ async fn execute_but(
         return rehearse(session, &plan, unread, 0);
     }
     confirm(session, &plan)?;
+    let undo = undo.into();
+    session.under_way.undone_by(undo.line());
     let mut outcomes = work(&mut plan).await;
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
     report(session, &plan, outcomes, undo)
@@ -538,6 +557,12 @@ fn print_undo(session: &Session, undo: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A change that is left in its middle: nobody knows what is written, so all of it may be. The failure to end with.
+pub fn left(session: &Session, plan: &Plan, undo: Option<String>, why: Failure) -> Failure {
+    let outcomes = vec![Outcome::Failed(why.clone().unsettled()); plan.steps.len()];
+    report(session, plan, outcomes, undo).err().unwrap_or(why)
+}
+
 /// A change that was cut short and may have written something: into the journal, and onto the desk. Who calls says the
 /// rest.
 pub fn cut_short(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: String) {
@@ -547,8 +572,10 @@ pub fn cut_short(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Str
     }
 }
 
-/// Appends one line to the change journal. A journal that cannot be written is a warning: the change is done.
+/// Appends one line to the change journal: the change is over. A journal that cannot be written is a warning: the change is
+/// done.
 pub fn journal(session: &Session, plan: &Plan, outcomes: &[Outcome], undo: Option<&str>) {
+    session.under_way.end();
     if !session.journal {
         return;
     }

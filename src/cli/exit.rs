@@ -130,7 +130,8 @@ impl Failure {
     }
 
     /// Says that the change may have been made all the same.
-    fn unsettled(mut self) -> Self {
+    #[must_use]
+    pub fn unsettled(mut self) -> Self {
         self.unsettled = true;
         self.what.push_str("; whether it was done is not known");
         self

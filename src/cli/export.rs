@@ -600,7 +600,7 @@ async fn send(
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         pace
     });
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupted = std::pin::pin!(session.stopped());
     let (mut input, mut number) = (lines(&args.file)?, 0);
     let mut in_a_row: Vec<(u64, bool)> = Vec::new();
     // The last line that is dealt with.

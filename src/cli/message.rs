@@ -8,6 +8,7 @@ use bytes::Bytes;
 use clap::{Args, Subcommand};
 
 pub use super::body::BodyForm;
+use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::message_list::StretchArgs;
 use super::output::{Cell, Column, Detail, Listing, PROPERTIES, col, wide};
@@ -663,11 +664,12 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             "nothing was sent: the context is read only",
         ));
     }
-    super::change::refuse_metrics(session, "message send")?;
+    change::refuse_metrics(session, "message send")?;
     if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(Failure::usage("--rate is a number above 0"));
     }
     let bodies = bodies(&args)?;
+    let wanted = bodies.len() as u64 * u64::from(args.count);
     let producer = Producer::new(Arc::clone(&session.client), &args.group)?;
     let mut template = Outgoing {
         topic: args.topic.clone(),
@@ -725,7 +727,7 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         }
         session.note(&format!(
             "would send {} to {}",
-            counted(bodies.len() as u64 * u64::from(args.count), "message"),
+            counted(wanted, "message"),
             args.topic
         ));
         return if session.is_table() {
@@ -734,33 +736,46 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
             session.printer.print(listing)
         };
     }
-    let mut sent = false;
+    let plan = plan(session, &args.topic, wanted).await?;
+    // The line itself says what is sent and where to: it is asked for only where the context wants the cluster named.
+    if session.protected {
+        change::ask(session, &plan)?;
+    }
+    let mut stopped = std::pin::pin!(session.stopped());
     let mut ticks = args.rate.map(|rate| {
         tokio::time::interval(std::time::Duration::from_secs_f64(
             (1.0 / rate).clamp(1e-6, 86_400.0),
         ))
     });
+    let mut is_stopped = false;
     'all: for body in &bodies {
         for _ in 0..args.count {
-            if let Some(ticks) = &mut ticks {
-                ticks.tick().await;
+            let tick = async {
+                if let Some(ticks) = &mut ticks {
+                    ticks.tick().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut stopped => {
+                    is_stopped = true;
+                    break 'all;
+                }
+                () = tick => {}
             }
             let message = Outgoing {
                 body: body.clone(),
                 ..template.clone()
             };
             match producer.send(&message).await {
-                Ok(done) => {
-                    sent = true;
-                    listing.push(vec![
-                        done.status.name().into(),
-                        done.broker.name.unwrap_or(done.broker.addr).into(),
-                        done.queue.into(),
-                        done.offset.into(),
-                        done.unique_key.into(),
-                        done.offset_id.into(),
-                    ]);
-                }
+                Ok(done) => listing.push(vec![
+                    done.status.name().into(),
+                    done.broker.name.unwrap_or(done.broker.addr).into(),
+                    done.queue.into(),
+                    done.offset.into(),
+                    done.unique_key.into(),
+                    done.offset_id.into(),
+                ]),
                 Err(crate::client::Error::NotFound { .. }) => {
                     return Err(missing_topic(session, &args.topic).await);
                 }
@@ -777,11 +792,46 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         }
     }
     session.warn_of_dead_name_servers();
-    let verdict = Failure::over(&listing.errors, sent);
-    if sent {
+    let sent = listing.rows.len() as u64;
+    let outcome = match listing.errors.first() {
+        None if sent == wanted => Outcome::Done,
+        None => Outcome::Unproven(format!("interrupted after {sent}")),
+        Some(failure) if sent == 0 => Outcome::Failed(failure.clone()),
+        Some(failure) => Outcome::Unproven(format!("{sent} sent, then {}", failure.line())),
+    };
+    if sent > 0 || listing.errors.iter().any(|failure| failure.unsettled) {
+        change::journal(session, &plan, &[outcome], None);
+    }
+    let verdict = Failure::over(&listing.errors, sent > 0);
+    if sent > 0 {
         session.printer.print(listing)?;
     }
-    verdict
+    match is_stopped {
+        true => Err(Failure::new(
+            exit::INTERRUPTED,
+            format!("interrupted after {} of {wanted}", counted(sent, "message")),
+        )),
+        false => verdict,
+    }
+}
+
+/// What a send is about to do: for the journal, and for a protected context's question.
+async fn plan(session: &Session, topic: &str, count: u64) -> Result<Plan, Failure> {
+    let route = session.client.route(topic).await?;
+    let cluster = route.and_then(|route| Some(route.broker_datas.first()?.cluster.clone()));
+    Ok(Plan {
+        action: format!("send to topic {topic}"),
+        object: topic.to_owned(),
+        cluster: cluster.or_else(|| session.cluster.clone()).unwrap_or_default(),
+        class: Class::A,
+        steps: vec![Step {
+            target: format!("topic {topic}"),
+            field: "messages".into(),
+            before: "-".into(),
+            after: format!("{count} more"),
+        }],
+        impact: vec!["groups of the topic get what is sent".into()],
+    })
 }
 
 /// Refuses a level that a broker of the topic does not have; a broker takes any, and delivers those beyond its list with the

@@ -61,6 +61,7 @@ mod session;
 mod size;
 mod static_topic;
 mod static_topic_change;
+mod stop;
 mod store;
 mod tail;
 mod themes;
@@ -452,15 +453,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
 fn ask(global: &Global, command: impl AsyncFnOnce(&Session) -> Result<(), Failure>) -> Result<(), Failure> {
     let session = Session::new(global)?;
     on_this_thread(async {
-        let done = session.within_deadline(command(&session)).await;
-        let done = done.unwrap_or_else(|| {
-            let limit = session.deadline.unwrap_or_default();
-            Err(Failure::new(
-                exit::TIMEOUT,
-                format!("not done within {}", time::duration(limit)),
-            )
-            .because("--deadline limits the whole command; what was sent before stays done."))
-        });
+        let done = session.run(command(&session)).await;
         session.warn_of_dead_name_servers();
         done
     })

@@ -623,6 +623,7 @@ pub async fn carry_out(
     let path = backup(session, brokers, &all).await?;
     session.progress(&format!("the present offsets are in {}", path.display()));
     let undo = undo_line(session, &plan, &path);
+    session.under_way.undone_by(Some(&undo));
     for line in undo_limits(&jobs) {
         session.warn(&line);
     }

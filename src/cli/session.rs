@@ -3,7 +3,6 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum as _};
@@ -14,6 +13,7 @@ use super::exit::{self, Failure};
 use super::output::{Filter, Format, Printer, SortBy};
 use super::quoted;
 use super::reach::Reach;
+use super::stop::UnderWay;
 use super::time::{self, Zone};
 use crate::client::scale::Progress;
 use crate::client::{AddressMap, AddressRule, Client, Observed, Options};
@@ -185,8 +185,8 @@ pub struct Session {
     /// Flags that say which servers are meant; an undo line needs them.
     place: Vec<String>,
     quiet: bool,
-    /// Half of what the command does now must not stay.
-    finishes: AtomicBool,
+    /// What is known of the change that the command makes.
+    pub under_way: UnderWay,
     /// The admin client.
     pub client: Arc<Client>,
 }
@@ -290,7 +290,7 @@ impl Session {
             prefer_slave: global.prefer_slave,
             place: servers_named,
             quiet: global.quiet,
-            finishes: AtomicBool::new(false),
+            under_way: UnderWay::default(),
             client: Arc::new(client),
         };
         for key in config.unknown_keys(name.as_deref()) {
@@ -382,44 +382,10 @@ impl Session {
         self.printer.desk.as_deref()
     }
 
-    /// From here on the command comes to its end, whatever `--deadline` says: half of its writes must not stay.
-    pub fn finish_whatever_comes(&self) {
-        self.finishes.store(true, Ordering::Relaxed);
-    }
-
-    /// Runs a command within `--deadline`; `None` when that ended it.
-    pub async fn within_deadline<T>(&self, command: impl Future<Output = T>) -> Option<T> {
-        let Some(limit) = self.deadline else {
-            return Some(command.await);
-        };
-        let mut command = std::pin::pin!(command);
-        if let Ok(done) = tokio::time::timeout(limit, &mut command).await {
-            return Some(done);
-        }
-        if !self.finishes.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.talk("--deadline has passed: what is being written is finished first, half of it must not stay");
-        Some(command.await)
-    }
-
     /// The words of the command line.
     pub fn words(&self) -> Vec<String> {
         self.desk()
             .map_or_else(|| std::env::args().collect(), |desk| desk.words().to_vec())
-    }
-
-    /// Resolves when the operator wants the command stopped: Ctrl-C, or the dashboard's key.
-    pub async fn stopped(&self) {
-        match self.desk() {
-            Some(desk) => desk.stopped().await,
-            // Without a signal handler it is not stoppable, and goes on.
-            None => {
-                if tokio::signal::ctrl_c().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        }
     }
 
     /// Warns of name servers that did not answer, once each.

@@ -15,6 +15,7 @@ pub mod recorder;
 mod refusals;
 mod schema;
 mod static_topics;
+mod stops;
 mod unanswered;
 mod undo_lines;
 mod verdicts;

@@ -11,7 +11,7 @@ use super::recorder::Wire;
 use super::{Cluster, Ran, Rmq, items};
 
 /// A cluster behind recorders, and the flags that lead through them.
-async fn tapped(brokers: &[&str]) -> (Cluster, Wire, Rmq, String) {
+pub async fn tapped(brokers: &[&str]) -> (Cluster, Wire, Rmq, String) {
     let cluster = Cluster::start(brokers).await;
     let addrs: Vec<String> = cluster.brokers.iter().map(|b| b.addr().to_string()).collect();
     let wire = Wire::tap(&cluster.addr.to_string(), &addrs).await;
@@ -25,13 +25,13 @@ async fn tapped(brokers: &[&str]) -> (Cluster, Wire, Rmq, String) {
     (cluster, wire, rmq, through)
 }
 
-async fn ok(rmq: &Rmq, line: &str) -> Ran {
+pub async fn ok(rmq: &Rmq, line: &str) -> Ran {
     let ran = rmq.line(line).await;
     assert_eq!(ran.code, 0, "{line}: {ran:?}");
     ran
 }
 
-fn journal(rmq: &Rmq) -> Vec<Value> {
+pub fn journal(rmq: &Rmq) -> Vec<Value> {
     let text = std::fs::read_to_string(rmq.state().join("journal.jsonl")).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
