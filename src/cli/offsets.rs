@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::exit::{self, Failure};
 use super::lag::Known;
 use super::output::{Cell, Listing, col, wide};
-use super::reset::{self, Batch, MovingArgs, queue_offset, read_file};
+use super::reset::{self, Batch, MovingArgs, Queue, queue_offset, read_file};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
@@ -50,9 +50,9 @@ pub enum Command {
 pub struct SetArgs {
     /// Group name
     group: String,
-    /// Queues with their offsets
+    /// Queues with their offsets; BROKER is a name or an address
     #[arg(required = true, value_name = "BROKER/Q=OFFSET", value_parser = queue_offset)]
-    queues: Vec<((String, i32), i64)>,
+    queues: Vec<(Queue, i64)>,
     /// Topic of the queues
     #[arg(short, long, value_name = "NAME")]
     topic: String,
@@ -210,7 +210,7 @@ async fn set(session: &Session, args: SetArgs) -> Result<(), Failure> {
     check_topic(&args.topic).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.topic)))?;
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let goal = Goal::Exact(args.queues.into_iter().collect());
+    let goal = Goal::Exact(reset::by_name(&brokers, args.queues)?);
     let known = Known::new();
     let batch = reset::batch(session, &known, &brokers, &args.group, &args.topic, goal).await?;
     let action = format!("set offsets of {} in {}", args.group, args.topic);
