@@ -58,11 +58,7 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             Ok(Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
-                .opt("--cluster", given.get("c"))
-                .note(
-                    given.has("b"),
-                    "-b: the file is applied to each broker of the cluster",
-                ))
+                .scope(given))
         },
     },
     Old {

@@ -144,6 +144,58 @@ async fn a_wrong_file_changes_nothing_and_names_its_line() {
     cluster.stop().await;
 }
 
+/// mqadmin's -b meant one broker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_applied_to_one_broker_of_a_cluster() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let path = cluster.dir().join("topics.json");
+    let file = path.to_str().unwrap();
+    std::fs::write(
+        &path,
+        r#"[{"topicName":"T","readQueueNums":3,"writeQueueNums":3,"perm":6}]"#,
+    )
+    .unwrap();
+    let addr = cluster.brokers[1].addr().to_string();
+    let bridged = rmq
+        .run(&["mqadmin", "updateTopicList", "-b", &addr, "-f", file])
+        .await;
+    assert_eq!(bridged.code, 0, "{bridged:?}");
+    let on = async |topic: &str| -> Vec<String> {
+        let ran = rmq.run(&["topic", "get", topic, "-o", "json"]).await;
+        let brokers = items(&ran).into_iter();
+        brokers
+            .map(|row| row["broker"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(on("T").await, ["broker-b"]);
+    // What the file says of the others is no fault, and nothing is done there.
+    let toml = cluster.dir().join("parts.toml");
+    let text = "api = \"rmq/v1\"\n[topic.T.broker.broker-a]\nqueues = 3\n[group.G]\nretry_max = 3\n";
+    std::fs::write(&toml, text).unwrap();
+    let toml = toml.to_str().unwrap();
+    let differs = rmq
+        .run(&["diff", "-f", toml, "--broker", "broker-b", "-o", "json"])
+        .await;
+    assert_eq!(differs.code, 10, "{differs:?}");
+    let targets: Vec<serde_json::Value> = items(&differs)
+        .iter()
+        .map(|row| json!([row["name"], row["target"]]))
+        .collect();
+    assert_eq!(targets, [json!(["G", "broker-b"])]);
+    let applied = rmq.run(&["apply", "-f", toml, "--broker", &addr, "--yes"]).await;
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(on("T").await, ["broker-b"]);
+    let groups = rmq.rows(&["group", "get", "G"]).await;
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    // A prune of one broker would take the routes of the others.
+    let pruned = rmq
+        .run(&["apply", "-f", toml, "--broker", &addr, "--prune"])
+        .await;
+    assert_eq!(pruned.code, 2, "{pruned:?}");
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sides_are_compared_and_one_is_made_like_the_other() {
     let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
