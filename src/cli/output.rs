@@ -13,11 +13,13 @@ use super::exit::Failure;
 use super::time::Zone;
 
 mod cell;
+mod detail;
 mod select;
 mod table;
 
 use cell::compare;
 pub use cell::{Cell, printable};
+pub use detail::{Detail, PROPERTIES};
 pub use select::{Filter, SortBy};
 pub use table::cut;
 
@@ -112,22 +114,6 @@ impl Listing {
     }
 }
 
-/// Kind of a table of names and their values.
-pub const PROPERTIES: &str = "Properties";
-
-/// One object: named values, and tables that belong to it.
-#[derive(Debug, Clone, Default)]
-pub struct Detail {
-    /// JSON kind, such as `Broker`.
-    pub kind: &'static str,
-    /// Key and value, in order.
-    pub fields: Vec<(&'static str, Cell)>,
-    /// Tables under their JSON key.
-    pub tables: Vec<(&'static str, Listing)>,
-    /// Targets that failed.
-    pub errors: Vec<Failure>,
-}
-
 /// Everything that decides how a result is printed.
 #[derive(Debug)]
 pub struct Printer {
@@ -153,6 +139,13 @@ pub struct Printer {
     pub context: Option<String>,
     /// Where listings go instead of stdout.
     pub desk: Option<Arc<Desk>>,
+}
+
+/// Which rows and columns of a listing, and in which order.
+struct Choice<'a> {
+    filter: Option<&'a Filter>,
+    sort: Option<&'a SortBy>,
+    columns: Option<Vec<String>>,
 }
 
 /// Rows as metrics; what has none is asked for in another form.
@@ -206,14 +199,23 @@ impl Printer {
     }
 
     /// Applies filter, order and column choice.
-    pub fn arrange(&self, mut listing: Listing) -> Result<Listing, Failure> {
-        if let Some(filter) = &self.filter {
+    pub fn arrange(&self, listing: Listing) -> Result<Listing, Failure> {
+        let choice = Choice {
+            filter: self.filter.as_ref(),
+            sort: self.sort.as_ref(),
+            columns: self.columns.clone(),
+        };
+        self.arrange_by(choice, listing)
+    }
+
+    fn arrange_by(&self, choice: Choice<'_>, mut listing: Listing) -> Result<Listing, Failure> {
+        if let Some(filter) = choice.filter {
             for condition in &filter.0 {
                 let at = Self::index(&listing, &condition.key)?;
                 listing.rows.retain(|row| condition.holds(&row[at]));
             }
         }
-        match &self.sort {
+        match choice.sort {
             Some(sort) => {
                 let at = Self::index(&listing, &sort.key)?;
                 listing.rows.sort_by(|a, b| {
@@ -234,7 +236,7 @@ impl Printer {
             }),
             None => {}
         }
-        let keep: Option<Vec<usize>> = match &self.columns {
+        let keep: Option<Vec<usize>> = match &choice.columns {
             Some(keys) => Some(
                 keys.iter()
                     .map(|k| Self::index(&listing, &k.to_ascii_lowercase()))
@@ -288,60 +290,6 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes one object to `out`.
-    pub fn write_detail(&self, detail: Detail, out: &mut dyn Write) -> Result<(), Failure> {
-        match self.format {
-            Format::Table | Format::Wide => {
-                let width = detail.fields.iter().map(|f| f.0.len()).max().unwrap_or(0);
-                for (key, cell) in &detail.fields {
-                    writeln!(out, "{key:width$}  {}", cell.text(&self.zone))?;
-                }
-                for (key, listing) in detail.tables {
-                    let listing = self.arrange(listing)?;
-                    if !listing.rows.is_empty() {
-                        writeln!(out, "\n{key}")?;
-                        out.write_all(self.table(&listing).as_bytes())?;
-                    }
-                }
-            }
-            Format::Json | Format::Jsonl => {
-                if self.format == Format::Jsonl {
-                    let object = self.object(detail.fields, detail.tables)?;
-                    serde_json::to_writer(&mut *out, &object).map_err(io::Error::from)?;
-                    out.write_all(b"\n")?;
-                } else {
-                    self.write_documents(vec![detail], out)?;
-                }
-            }
-            Format::Csv => {
-                let mut csv = csv::Writer::from_writer(out);
-                if self.headers {
-                    csv.write_record(["field", "value"]).map_err(io::Error::from)?;
-                }
-                for (key, cell) in &detail.fields {
-                    csv.write_record([*key, &cell.raw()]).map_err(io::Error::from)?;
-                }
-                csv.flush()?;
-            }
-            Format::Name => {
-                if let Some((_, cell)) = detail.fields.first() {
-                    writeln!(out, "{}", cell.raw())?;
-                }
-            }
-            Format::Prometheus => {
-                let mut listing = Listing {
-                    kind: detail.kind,
-                    ..Listing::default()
-                };
-                let (keys, cells): (Vec<_>, Vec<_>) = detail.fields.into_iter().unzip();
-                listing.columns = keys.into_iter().map(col).collect();
-                listing.push(cells);
-                metrics(&listing, out)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Prints a listing on stdout.
     pub fn print(&self, listing: Listing) -> Result<(), Failure> {
         if let Some(desk) = &self.desk {
@@ -349,65 +297,6 @@ impl Printer {
         }
         let mut out = io::BufWriter::new(io::stdout().lock());
         self.write(listing, &mut out)?;
-        out.flush()?;
-        Ok(())
-    }
-
-    /// The fields and tables of one object as JSON.
-    fn object(
-        &self,
-        fields: Vec<(&'static str, Cell)>,
-        tables: Vec<(&'static str, Listing)>,
-    ) -> Result<Value, Failure> {
-        let mut object = Map::new();
-        for (key, cell) in &fields {
-            cell.json(key, &mut object);
-        }
-        for (key, listing) in tables {
-            let listing = self.arrange(listing)?;
-            object.insert(key.to_owned(), nested(&listing));
-        }
-        Ok(Value::Object(object))
-    }
-
-    /// Writes objects of one kind as one JSON document.
-    fn write_documents(&self, details: Vec<Detail>, out: &mut dyn Write) -> Result<(), Failure> {
-        let kind = details.first().map_or("", |detail| detail.kind);
-        let (mut items, mut errors) = (Vec::new(), Vec::new());
-        for detail in details {
-            items.push(self.object(detail.fields, detail.tables)?);
-            errors.extend(detail.errors);
-        }
-        let document = self.envelope(kind, items, Map::new(), &errors);
-        serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-        Ok(())
-    }
-
-    /// Prints objects of one kind on stdout; as JSON they are one document.
-    pub fn print_details(&self, details: Vec<Detail>) -> Result<(), Failure> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        if self.format == Format::Json {
-            self.write_documents(details, &mut out)?;
-        } else {
-            for detail in details {
-                self.write_detail(detail, &mut out)?;
-            }
-        }
-        out.flush()?;
-        Ok(())
-    }
-
-    /// Prints one object on stdout.
-    pub fn print_detail(&self, detail: Detail) -> Result<(), Failure> {
-        if let Some(desk) = &self.desk {
-            let mut text = Vec::new();
-            self.write_detail(detail, &mut text)?;
-            desk.say(&String::from_utf8_lossy(&text));
-            return Ok(());
-        }
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        self.write_detail(detail, &mut out)?;
         out.flush()?;
         Ok(())
     }
@@ -452,19 +341,6 @@ impl Printer {
         csv.flush()?;
         Ok(())
     }
-}
-
-/// A table of a detail: properties are an object, as they are in a row.
-fn nested(listing: &Listing) -> Value {
-    if listing.kind == PROPERTIES {
-        let pairs = listing.rows.iter().filter_map(|row| match row.as_slice() {
-            [Cell::Text(key), value] => Some((key.clone(), json!(value.raw()))),
-            _ => None,
-        });
-        return Value::Object(pairs.collect());
-    }
-    let rows = listing.rows.iter().map(|row| item(&listing.columns, row));
-    Value::Array(rows.collect())
 }
 
 fn item(columns: &[Column], row: &[Cell]) -> Value {
@@ -622,21 +498,6 @@ mod tests {
             table(&p).contains("2026-11-29 17:33:48.318"),
             "chosen columns stay"
         );
-    }
-
-    #[test]
-    fn properties_are_an_object() {
-        let mut properties = Listing::new(PROPERTIES, &[col("property"), col("value")]);
-        properties.push(vec!["KEYS".into(), "a b".into()]);
-        let detail = Detail {
-            kind: "Message",
-            tables: vec![("properties", properties)],
-            ..Detail::default()
-        };
-        let mut out = Vec::new();
-        printer(Format::Json).write_detail(detail, &mut out).unwrap();
-        let value: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(value["items"][0]["properties"], json!({"KEYS": "a b"}));
     }
 
     #[test]
