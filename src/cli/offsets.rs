@@ -223,12 +223,25 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         groups: args.groups.iter().cloned().collect(),
         topic: args.topic.clone(),
     };
-    let saved = session
+    let (saved, failed) = session
         .client
-        .saved_offsets(&brokers, &chosen, !args.no_times)
-        .await?;
+        .saved_offsets_of_some(&brokers, &chosen, !args.no_times)
+        .await;
+    let mut failures = Vec::new();
+    for (broker, e) in &failed {
+        session.warn(&format!(
+            "the offsets of {} are missing: {}",
+            broker.server(),
+            e.reason()
+        ));
+        failures.push(Failure::from(e));
+    }
+    let verdict = Failure::over(&failures, failed.len() < brokers.len());
+    if failed.len() == brokers.len() {
+        return verdict;
+    }
     for group in &args.groups {
-        if saved.offsets.iter().all(|o| o.group != *group) {
+        if failed.is_empty() && saved.offsets.iter().all(|o| o.group != *group) {
             if let Some(failure) = super::lag::not_found(session, &brokers, group).await {
                 return Err(failure);
             }
@@ -237,7 +250,7 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     }
     if args.out.as_os_str() == "-" {
         std::io::stdout().lock().write_all(saved.text().as_bytes())?;
-        return Ok(());
+        return verdict;
     }
     write_file(&args.out, &saved.text())?;
     let groups: BTreeSet<&String> = saved.offsets.iter().map(|o| &o.group).collect();
@@ -247,7 +260,7 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         counted(groups.len(), "group"),
         args.out.display()
     ));
-    Ok(())
+    verdict
 }
 
 /// Puts a file in its place whole; what is no file, such as `/dev/stderr`, is written to.

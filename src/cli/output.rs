@@ -188,6 +188,22 @@ impl Printer {
         }
     }
 
+    /// The same for a file: as wide as the rows are, without colours.
+    pub fn for_file(&self, format: Format) -> Self {
+        Self {
+            format,
+            columns: self.columns.clone(),
+            sort: self.sort.clone(),
+            filter: self.filter.clone(),
+            color: false,
+            width: None,
+            zone: self.zone.again(),
+            context: self.context.clone(),
+            desk: None,
+            ..*self
+        }
+    }
+
     fn index(listing: &Listing, key: &str) -> Result<usize, Failure> {
         listing.columns.iter().position(|c| c.key == key).ok_or_else(|| {
             let known: Vec<&str> = listing.columns.iter().map(|c| c.key).collect();

@@ -154,6 +154,8 @@ pub struct Global {
 pub struct Session {
     /// How results are printed.
     pub printer: Printer,
+    /// The form was asked for in this run, not by the configuration or by nobody.
+    pub form_asked: bool,
     /// Context in use, if any.
     pub context: Option<String>,
     /// Every context of the configuration.
@@ -274,6 +276,7 @@ impl Session {
                 context: name.clone(),
                 desk: global.desk.clone(),
             },
+            form_asked: global.output.is_some(),
             context: name.clone(),
             contexts: config.contexts.keys().cloned().collect(),
             name_servers,

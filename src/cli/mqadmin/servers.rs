@@ -94,7 +94,7 @@ pub const TABLE: &[Old] = &[
                     .arg(broker)
                     .note(given.has("c"), BESIDE)),
                 // One broker after the other is what a cluster's configuration is exported for.
-                None => Ok(Line::read("export config").opt("--cluster", Some(given.need("c")?))),
+                None => Ok(Line::read("export config --all").opt("--cluster", Some(given.need("c")?))),
             }
         },
     },
@@ -587,12 +587,12 @@ pub const TABLE: &[Old] = &[
     Old {
         name: "exportConfigs",
         options: &[("c", "clusterName", true), ("f", "filePath", true)],
-        line: |given| Ok(export("export config", "configs.json", given)),
+        line: |given| Ok(export("export config --mqadmin", "configs.json", given)),
     },
     Old {
         name: "exportMetrics",
         options: &[("c", "clusterName", true), ("f", "filePath", true)],
-        line: |given| Ok(export("export metrics", "metrics.json", given)),
+        line: |given| Ok(export("export metrics --mqadmin", "metrics.json", given)),
     },
     Old {
         name: "exportMetadataInRocksDB",

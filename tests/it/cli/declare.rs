@@ -239,6 +239,22 @@ async fn sides_are_compared_and_one_is_made_like_the_other() {
     assert!(!apply.stdout.contains("Queues"), "{apply:?}");
     let nowhere = rmq.line("topic diff broker-a broker-z").await;
     assert_eq!(nowhere.code, 4, "{nowhere:?}");
+    // A file is JSON, whole, unless another form is asked for.
+    let dir = cluster.dir().to_str().unwrap();
+    for (form, part) in [
+        ("", "\"kind\": \"ConfigExport\""),
+        ("-o csv", "cluster,broker,key,value\n"),
+        ("-o table", "CLUSTER"),
+    ] {
+        let out = format!("{dir}/settings{}", form.trim_start_matches("-o "));
+        let ran = rmq
+            .line(format!("export config --out {out} {form}").trim_end())
+            .await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert!(text.contains(part), "{form}: {text}");
+    }
+    mqadmin_files(&rmq, dir).await;
     // Reports of settings and figures, one row each.
     let config = rmq
         .rows(&["export", "config", "--filter", "key=fileReservedTime"])
@@ -250,6 +266,64 @@ async fn sides_are_compared_and_one_is_made_like_the_other() {
         (2, &json!(3), &json!(8))
     );
     cluster.stop().await;
+}
+
+/// `configs.json` and `metrics.json` have the keys that Java's ExportConfigsCommand and ExportMetricsCommand write.
+async fn mqadmin_files(rmq: &crate::cli::Rmq, dir: &str) {
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(format!("{dir}/{name}")).unwrap()).unwrap()
+    };
+    for name in ["exportConfigs", "exportMetrics"] {
+        let ran = rmq
+            .line(&format!("mqadmin {name} -c DefaultCluster -f {dir}"))
+            .await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let configs = read("configs.json");
+    assert_eq!(
+        configs["clusterScale"],
+        json!({"namesrvSize": 1, "masterBrokerSize": 2, "slaveBrokerSize": 0})
+    );
+    let one = configs["brokerConfigs"]["broker-a"].as_object().unwrap();
+    assert_eq!(one["brokerName"], "broker-a");
+    assert_eq!(one["brokerClusterName"], "DefaultCluster");
+    assert_eq!(one["brokerId"], "0");
+    let wanted = [
+        "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable",
+        "brokerClusterName",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "fileReservedTime",
+        "filterServerNums",
+        "flushDiskType",
+        "maxMessageSize",
+        "messageDelayLevel",
+        "msgTraceTopicName",
+        "slaveReadEnable",
+        "traceOn",
+        "traceTopicEnable",
+        "useTLS",
+    ];
+    // Java leaves out what a broker does not tell.
+    assert!(one.keys().all(|key| wanted.contains(&key.as_str())), "{one:?}");
+    let metrics = read("metrics.json");
+    let quota = &metrics["evaluateReport"]["broker-b"]["runtimeQuota"];
+    assert_eq!(
+        (&quota["topicSize"], &quota["groupSize"]),
+        (&json!(2), &json!(0)),
+        "{metrics}"
+    );
+    assert_eq!(quota["tps"]["scheduleInTps"], 0.0);
+    assert!(quota["diskRatio"]["commitLogDiskRatio"].is_string(), "{metrics}");
+    assert_eq!(metrics["totalData"]["totalOneDayNum"]["normalOneDayInNum"], 0);
+    let all = rmq
+        .run(&["mqadmin", "--no-hint", "getBrokerConfig", "-c", "DefaultCluster"])
+        .await;
+    for key in ["listenPort", "brokerName", "storePathRootDir"] {
+        assert!(all.stdout.contains(key), "{key}: {all:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

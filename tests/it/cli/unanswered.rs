@@ -11,7 +11,7 @@ use super::recorder::Wire;
 use super::{Cluster, Ran, Rmq, items};
 
 /// A cluster behind recorders, and the flags that lead through them.
-async fn tapped(brokers: &[&str]) -> (Cluster, Wire, Rmq, String) {
+pub(super) async fn tapped(brokers: &[&str]) -> (Cluster, Wire, Rmq, String) {
     let cluster = Cluster::start(brokers).await;
     let addrs: Vec<String> = cluster.brokers.iter().map(|b| b.addr().to_string()).collect();
     let wire = Wire::tap(&cluster.addr.to_string(), &addrs).await;
