@@ -51,6 +51,15 @@ pub struct Column {
     pub wide: bool,
     /// Left out of a table first when the terminal is too narrow.
     pub less: bool,
+    /// Its numbers add up: a terminal shows their sum below.
+    pub sums: bool,
+}
+
+impl Column {
+    /// The same, with a sum below.
+    pub const fn sums(self) -> Self {
+        Self { sums: true, ..self }
+    }
 }
 
 /// A column of every form.
@@ -59,6 +68,7 @@ pub const fn col(key: &'static str) -> Column {
         key,
         wide: false,
         less: false,
+        sums: false,
     }
 }
 
@@ -68,6 +78,7 @@ pub const fn wide(key: &'static str) -> Column {
         key,
         wide: true,
         less: false,
+        sums: false,
     }
 }
 
@@ -77,6 +88,7 @@ pub const fn less(key: &'static str) -> Column {
         key,
         wide: false,
         less: true,
+        sums: false,
     }
 }
 
@@ -514,6 +526,56 @@ mod tests {
             table(&p).contains("2026-11-29 17:33:48.318"),
             "chosen columns stay"
         );
+    }
+
+    /// §4: totals are a separate final row only on terminals.
+    #[test]
+    fn numbers_that_add_up_have_a_sum_on_terminals_only() {
+        let mut listing = Listing::new(
+            "Lag",
+            &[col("group"), col("queue"), col("lag").sums(), wide("tps").sums()],
+        );
+        for (group, queue, lag, tps) in [
+            ("b", 1, Cell::Int(40), 1.5),
+            ("a", 2, Cell::Int(2), 2.0),
+            ("c", 3, Cell::Unknown, 0.5),
+        ] {
+            listing.push(vec![group.into(), queue.into(), lag, Cell::Float(tps)]);
+        }
+        let table = |p: &Printer| {
+            let mut out = Vec::new();
+            p.write(listing.clone(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let mut p = printer(Format::Table);
+        assert_eq!(
+            table(&p),
+            "GROUP  QUEUE  LAG\na          2    2\nb          1   40\nc          3    -\n"
+        );
+        p.width = Some(80);
+        let last = |text: String| {
+            text.lines()
+                .last()
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(last(table(&p)), "TOTAL 42");
+        p.format = Format::Wide;
+        assert_eq!(last(table(&p)), "TOTAL 42 4.0");
+        // Of what is shown; one row is its own total, and a column that is not shown has none.
+        p.filter = Some("lag>1".parse().unwrap());
+        assert_eq!(last(table(&p)), "TOTAL 42 3.5");
+        p.filter = Some("lag>5".parse().unwrap());
+        assert_eq!(last(table(&p)), "b 1 40 1.5");
+        p.filter = None;
+        p.columns = Some(vec!["group".into(), "queue".into()]);
+        assert_eq!(last(table(&p)), "c 3");
+        for format in [Format::Csv, Format::Json, Format::Name] {
+            p.format = format;
+            assert!(!table(&p).contains("TOTAL"), "{format:?}");
+        }
     }
 
     #[test]

@@ -278,7 +278,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
         wide("static_queues"),
     ];
     if with_sizes {
-        columns.extend([col("messages"), col("last_stored")]);
+        columns.extend([col("messages").sums(), col("last_stored")]);
     }
     if with_groups {
         columns.push(col("groups"));
@@ -663,7 +663,7 @@ fn status_listing() -> Listing {
             col("queue"),
             col("min"),
             col("max"),
-            col("count"),
+            col("count").sums(),
             col("last_stored"),
             wide("broker_put_tps"),
         ],

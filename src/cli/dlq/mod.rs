@@ -154,8 +154,8 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
         "DlqList",
         &[
             col("group"),
-            col("count"),
-            col("resent"),
+            col("count").sums(),
+            col("resent").sums(),
             col("oldest"),
             col("newest"),
             col("in_per_min"),

@@ -361,6 +361,32 @@ async fn a_tail_follows_in_the_order_of_store_time() {
         .collect();
     let bodies: Vec<&str> = rows.iter().map(|r| r["body"].as_str().unwrap()).collect();
     assert_eq!(bodies, ["m0", "m1", "m2", "m3", "m4", "m5"]);
+    // As message list shows them, from an offset of each queue.
+    let lines = async |words: &[&str]| {
+        let all = ["message", "tail", "--topic", "T"].iter().chain(words);
+        let ran = rmq.run(&all.copied().collect::<Vec<_>>()).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let format = ["--format", "{keys}:{body}", "--from-offset", "0"];
+    let wanted = ["even:m0", "even:m2", "even:m4", "odd:m1", "odd:m3", "odd:m5"];
+    assert_eq!(lines(&format).await, wanted);
+    let followed: Vec<&str> = format
+        .iter()
+        .chain(&["--follow", "--limit", "6"])
+        .copied()
+        .collect();
+    assert_eq!(lines(&followed).await, wanted);
+    let behind = lines(&["--format", "{offset}", "--from-offset", "1"]).await;
+    assert!(behind.iter().all(|offset| offset == "1"), "{behind:?}");
+    assert_eq!(
+        lines(&["--format", "{body}", "--decode", "gbk", "--limit", "6"])
+            .await
+            .len(),
+        6
+    );
     // Filters, and an end by time alone.
     let odd = rmq
         .line("message tail --topic T --follow --from earliest --key odd --for 2s -o jsonl")
