@@ -87,7 +87,7 @@ pub async fn look(session: &Session, parts: Parts, scope: &ScopeArgs) -> Result<
                 .hint("rmq config test, or name one with --namesrv HOST:PORT"),
         );
     }
-    let scope = scope.scope(session);
+    let scope = scope.scope(session)?;
     if let Some(cluster) = &scope.cluster {
         let known: BTreeSet<String> = clusters(&snapshot);
         if !known.contains(cluster) {

@@ -188,7 +188,7 @@ async fn look(
             // The context says where; an address of this run would be that of the other side.
             global.namesrv = None;
             other = Session::new(&global)?;
-            let scope = ScopeArgs::default().scope(&other);
+            let scope = ScopeArgs::default().scope(&other)?;
             (&other, scope, Which::Masters)
         }
         Place::Cluster(name) => {

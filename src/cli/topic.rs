@@ -238,7 +238,7 @@ async fn extras(
 
 async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Result<Rows, Failure> {
     let client = &session.client;
-    let scope = args.scope.scope(session);
+    let scope = args.scope.scope(session)?;
     let with_groups = args.with_groups || args.no_consumers;
     let with_sizes = args.stats || args.idle.is_some();
     let ask_brokers = session.printer.format != Format::Name
@@ -678,7 +678,7 @@ async fn status(
     scope: &ScopeArgs,
 ) -> Result<Rows, Failure> {
     let client = &session.client;
-    let scope = scope.scope(session);
+    let scope = scope.scope(session)?;
     let Some(route) = client.route(name).await? else {
         return Err(not_found(session, name, String::new()).await);
     };

@@ -229,6 +229,33 @@ async fn a_dry_run_leaves_the_configuration_file_alone() {
     line("config use two", 0).await;
 }
 
+/// §1: one of --cluster, --broker and --all-clusters; a context's cluster is a default only.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_cluster_is_read_although_the_context_names_one() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    for line in ["config set prod cluster Other", "config use prod"] {
+        assert_eq!(rmq.line(line).await.code, 0, "{line}");
+    }
+    clean(&rmq.line("broker list").await, 4, "Other");
+    for line in [
+        "broker list --all-clusters",
+        "topic list --all-clusters",
+        "cluster list --all-clusters",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    assert_eq!(rmq.rows(&["broker", "list", "--all-clusters"]).await.len(), 1);
+    for line in [
+        "broker list --all-clusters --cluster DefaultCluster",
+        "topic list --all-clusters --broker broker-a",
+    ] {
+        clean(&rmq.line(line).await, 2, "--all-clusters");
+    }
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_protected_context_wants_the_clusters_name() {
     let cluster = Cluster::start(&["broker-a"]).await;
