@@ -16,7 +16,7 @@ use super::topic_change::{refuse_static, still_at, undo_line};
 use super::{quoted, time};
 use crate::client::declare::plan::{Change, changes};
 use crate::client::declare::{Declared, Held, read, write};
-use crate::client::{BrokerAt, Deadline, Error, Which};
+use crate::client::{BrokerAt, BrokerSelector, Deadline, Error, Scope, Which};
 use crate::protocol::Json;
 use crate::protocol::requests::{DeleteSubscriptiongroup, UpdateAndCreateSubscriptiongroup};
 
@@ -39,6 +39,9 @@ pub struct FileArgs {
     /// Cluster, when the file does not say which or another is meant
     #[arg(short, long, value_name = "NAME")]
     cluster: Option<String>,
+    /// Only this broker of the cluster: NAME, NAME:ID or HOST:PORT; repeatable
+    #[arg(short, long, value_name = "BROKER", conflicts_with = "prune")]
+    broker: Vec<BrokerSelector>,
 }
 
 /// `rmq apply`
@@ -139,12 +142,26 @@ async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure
     }
     let scope = ScopeArgs {
         cluster: args.cluster.clone().or_else(|| declared.cluster.clone()),
-        broker: Vec::new(),
+        broker: args.broker.clone(),
     };
     let brokers = scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
     let cluster = brokers.first().map(|b| b.id.cluster.clone()).unwrap_or_default();
-    let held = held(session, &brokers).await?;
+    if let Some(other) = brokers.iter().find(|b| b.id.cluster != cluster) {
+        return Err(Failure::usage(format!(
+            "the brokers are of clusters {cluster} and {}; a file is applied to one cluster",
+            other.id.cluster
+        )));
+    }
+    let mut held = held(session, &brokers).await?;
+    if !args.broker.is_empty() && !cluster.is_empty() {
+        let whole = Scope {
+            cluster: Some(cluster.clone()),
+            brokers: Vec::new(),
+        };
+        let masters = session.client.brokers(&whole, Which::Masters).await?;
+        held.others = masters.into_iter().map(|b| b.id.name).collect();
+    }
     let changes = changes(&declared, &held, args.prune).map_err(|e| {
         Failure::new(exit::NOT_FOUND, e).hint(format!("rmq broker list --cluster {}", quoted(&cluster)))
     })?;
@@ -242,7 +259,7 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
-    let undo = undo(session, &prepared)?;
+    let undo = undo(session, &prepared, &args.files.broker)?;
     session.under_way.undone_by(undo.as_deref());
     let done = carry_out(session, &prepared).await;
     let mut proven = read_back(session, &prepared, done, args.files.prune).await;
@@ -434,8 +451,16 @@ fn plan(prepared: &Prepared) -> (Plan, Vec<usize>) {
     (plan, counts)
 }
 
+/// How a broker is called again; one that nobody registered has an address only.
+fn called(broker: &BrokerAt) -> &str {
+    match broker.id.name.as_str() {
+        "" => &broker.addr,
+        name => name,
+    }
+}
+
 /// The commands that restore what was there. Deletions cannot be undone; what else changed can.
-fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failure> {
+fn undo(session: &Session, prepared: &Prepared, scope: &[BrokerSelector]) -> Result<Option<String>, Failure> {
     if prepared
         .changes
         .iter()
@@ -457,7 +482,7 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
                 made.insert(format!(
                     "rmq topic delete {} --broker {}",
                     quoted(&after.topic_name),
-                    broker.id.name
+                    called(broker)
                 ));
             }
             Change::Group {
@@ -473,7 +498,7 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
                     made.insert(format!(
                         "rmq group delete {} --broker {}",
                         quoted(&after.group_name),
-                        broker.id.name
+                        called(broker)
                     ));
                 }
             }
@@ -491,7 +516,13 @@ fn undo(session: &Session, prepared: &Prepared) -> Result<Option<String>, Failur
             Some(path)
         });
         match written {
-            Some(path) => lines.push(format!("rmq apply -f {}", quoted(&path.display().to_string()))),
+            Some(path) => {
+                let mut line = format!("rmq apply -f {}", quoted(&path.display().to_string()));
+                for broker in scope {
+                    line.push_str(&format!(" --broker {}", quoted(&broker.0)));
+                }
+                lines.push(line);
+            }
             None => {
                 session.warn("the groups as they were could not be written down: this change has no undo")
             }

@@ -87,7 +87,7 @@ pub async fn look(session: &Session, parts: Parts, scope: &ScopeArgs) -> Result<
                 .hint("rmq config test, or name one with --namesrv HOST:PORT"),
         );
     }
-    let scope = scope.scope(session);
+    let scope = scope.scope(session)?;
     if let Some(cluster) = &scope.cluster {
         let known: BTreeSet<String> = clusters(&snapshot);
         if !known.contains(cluster) {
@@ -145,9 +145,9 @@ async fn list(session: &Session, cluster: Option<&str>) -> Result<Rows, Failure>
             col("brokers"),
             col("masters"),
             col("slaves"),
-            col("in_tps_10s"),
-            col("out_tps_10s"),
-            col("put_today"),
+            col("in_tps_10s").sums(),
+            col("out_tps_10s").sums(),
+            col("put_today").sums(),
             col("max_disk"),
             col("state"),
             wide("versions"),

@@ -1,7 +1,10 @@
 //! `rmq config`: contexts in the configuration file.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Subcommand;
 
+use super::change::{self, Class, Outcome, Plan, Step};
 use super::context::{self, Config};
 use super::exit::{self, Failure};
 use super::output::{Cell, Detail, Listing, col, less, wide};
@@ -34,7 +37,7 @@ pub enum Command {
         /// Value; several name servers are separated by ;
         value: Option<String>,
     },
-    /// Delete a context
+    /// Delete a context; the file as it was stays beside it as .bak
     Delete {
         /// Context name
         name: String,
@@ -55,20 +58,25 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Use { name } => {
-            let mut table = context::load_table(&path)?;
+            let before = context::load_table(&path)?;
+            let mut table = before.clone();
             if context_table(&mut table, &name).is_none() {
                 return Err(unknown(&table, &name));
             }
-            table.insert("current".into(), name.into());
-            context::save_table(&path, &table)
+            table.insert("current".into(), name.clone().into());
+            let action = format!("use context {name}");
+            Edit::new(global, &path, action, &name).save(&before, &table, false)
         }
         Command::Set { context, key, value } => {
-            let mut table = context::load_table(&path)?;
+            let before = context::load_table(&path)?;
+            let mut table = before.clone();
             set(&mut table, &context, &key, value.as_deref())?;
-            context::save_table(&path, &table)
+            let action = format!("set {key} of {context}");
+            Edit::new(global, &path, action, &context).save(&before, &table, false)
         }
         Command::Delete { name } => {
-            let mut table = context::load_table(&path)?;
+            let before = context::load_table(&path)?;
+            let mut table = before.clone();
             let gone = table
                 .get_mut("contexts")
                 .and_then(toml::Value::as_table_mut)
@@ -79,12 +87,88 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
             if table.get("current").and_then(toml::Value::as_str) == Some(name.as_str()) {
                 table.remove("current");
             }
-            context::save_table(&path, &table)
+            let action = format!("delete context {name}");
+            Edit::new(global, &path, action, &name).save(&before, &table, true)
         }
         Command::List => list(global),
         Command::Get => get(&Session::new(global)?, &path),
         Command::Test => test(&Session::new(global)?).await,
     }
+}
+
+/// A change of the configuration file.
+struct Edit<'a> {
+    global: &'a Global,
+    path: &'a std::path::Path,
+    action: String,
+    /// What it is about.
+    object: &'a str,
+}
+
+impl<'a> Edit<'a> {
+    fn new(global: &'a Global, path: &'a std::path::Path, action: String, object: &'a str) -> Self {
+        Self {
+            global,
+            path,
+            action,
+            object,
+        }
+    }
+
+    /// Writes the file; a dry run prints what would change in it.
+    fn save(self, before: &toml::Table, after: &toml::Table, ask: bool) -> Result<(), Failure> {
+        if ask || self.global.dry_run {
+            let session = bare(self.global)?;
+            let (before, after) = (flat(before), flat(after));
+            let text = |side: &BTreeMap<String, String>, key: &String| {
+                side.get(key).cloned().unwrap_or_else(|| "absent".into())
+            };
+            let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let plan = Plan {
+                action: self.action,
+                object: self.object.to_owned(),
+                cluster: String::new(),
+                class: Class::A,
+                steps: keys
+                    .into_iter()
+                    .filter(|key| before.get(*key) != after.get(*key))
+                    .map(|key| Step {
+                        target: self.path.display().to_string(),
+                        field: key.clone(),
+                        before: text(&before, key),
+                        after: text(&after, key),
+                    })
+                    .collect(),
+                impact: Vec::new(),
+            };
+            if self.global.dry_run {
+                let planned = vec![Outcome::Planned; plan.steps.len()];
+                return change::report(&session, &plan, planned, None);
+            }
+            change::confirm(&session, &plan)?;
+        }
+        context::save_table(self.path, after)
+    }
+}
+
+/// Every value of a table under its whole key; a table without any is a value too.
+fn flat(table: &toml::Table) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(inner) if !inner.is_empty() => {
+                let inner = flat(inner).into_iter();
+                out.extend(inner.map(|(rest, value)| (format!("{key}.{rest}"), value)));
+            }
+            toml::Value::String(text) => {
+                out.insert(key.clone(), text.clone());
+            }
+            other => {
+                out.insert(key.clone(), other.to_string());
+            }
+        }
+    }
+    out
 }
 
 fn context_table<'a>(table: &'a mut toml::Table, name: &str) -> Option<&'a mut toml::Table> {
@@ -170,18 +254,23 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
     Ok(())
 }
 
-fn list(global: &Global) -> Result<(), Failure> {
-    let config: Config = context::load(global.config.as_deref())?;
-    // A broken context must not hide the list that shows it, so the session comes without one.
+/// A session without a context: a broken one must not hide the list that shows it, nor keep it from being deleted.
+fn bare(global: &Global) -> Result<Session, Failure> {
     let mut bare = global.clone();
     bare.context = None;
     bare.config = None;
-    let session = Session::new(&bare).or_else(|_| {
+    bare.no_context = true;
+    Session::new(&bare).or_else(|_| {
         Session::new(&Global {
             config: Some("/dev/null".into()),
             ..bare
         })
-    })?;
+    })
+}
+
+fn list(global: &Global) -> Result<(), Failure> {
+    let config: Config = context::load(global.config.as_deref())?;
+    let session = bare(global)?;
     let mut listing = Listing::new(
         "ContextList",
         &[

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::apply::{held, read_file};
 use super::exit::{self, Failure};
-use super::output::{Listing, Printer, col};
+use super::output::{Format, Listing, Printer, col};
 use super::scope::ScopeArgs;
 use super::session::{Global, Session};
 use crate::client::admin::group::is_system;
@@ -188,7 +188,7 @@ async fn look(
             // The context says where; an address of this run would be that of the other side.
             global.namesrv = None;
             other = Session::new(&global)?;
-            let scope = ScopeArgs::default().scope(&other);
+            let scope = ScopeArgs::default().scope(&other)?;
             (&other, scope, Which::Masters)
         }
         Place::Cluster(name) => {
@@ -360,8 +360,13 @@ pub fn print_to(session: &Session, listing: Listing, out: Option<&PathBuf>) -> R
     match out.filter(|path| path.as_os_str() != "-") {
         None => printer.print(listing),
         Some(path) => {
+            // A file is read by programs first, and nothing in it is cut for a terminal.
+            let format = match printer.format {
+                Format::Table if !session.form_asked => Format::Json,
+                format => format,
+            };
             let mut text = Vec::new();
-            printer.write(listing, &mut text)?;
+            printer.for_file(format).write(listing, &mut text)?;
             write_new(path, &text)
         }
     }

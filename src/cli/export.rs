@@ -1,6 +1,8 @@
 //! `rmq export`, `rmq import`, `rmq message export|import`: a cluster and its messages as files.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod report;
+
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,25 +12,23 @@ use clap::{Args, Subcommand};
 
 use super::apply::held;
 use super::change::{self, Class, Outcome, Plan, Step};
-use super::diff::{print_to, write_new};
-use super::dlq::{FileForm, Tally, Writer, rate, total};
+use super::diff::write_new;
+use super::dlq::{Tally, rate};
 use super::exit::{self, Failure};
 use super::message::window;
-use super::output::{Cell, Listing, col, wide};
+use super::message_file::{Copy, FileForm};
+use super::output::{Listing, col};
 use super::progress::Progress;
 use super::quoted;
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time::When;
 use super::topic::not_found;
-use crate::client::admin::config::is_secret;
-use crate::client::admin::group::is_system;
 use crate::client::declare::write;
-use crate::client::doctor::AGREED_SETTINGS;
 use crate::client::produce::Producer;
 use crate::client::record::Record;
 use crate::client::words::counted;
-use crate::client::{Error, Which};
+use crate::client::{Error, Message, Which};
 
 /// Longest line of a file that is imported: a frame takes no more, and Base64 makes a third more of it.
 const LINE_MAX: usize = 24 * 1024 * 1024;
@@ -45,9 +45,9 @@ pub enum ExportCommand {
     /// Topics and groups as TOML that rmq apply reads back
     All(DeclaredArgs),
     /// The settings of brokers that decide what happens to a message
-    Config(ReportArgs),
+    Config(report::ConfigArgs),
     /// Figures for sizing: rates, disk, counts
-    Metrics(ReportArgs),
+    Metrics(report::ReportArgs),
     /// Messages of a topic with all properties
     Messages(ExportArgs),
     /// Committed offsets of groups, as rmq offset export
@@ -76,19 +76,6 @@ pub struct DeclaredArgs {
     scope: ScopeArgs,
 }
 
-/// What `export config|metrics` takes.
-#[derive(Debug, Clone, Args)]
-pub struct ReportArgs {
-    /// File to write; - is stdout. A file that exists is not overwritten
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Every setting, not only those on which brokers should agree
-    #[arg(short, long)]
-    all: bool,
-    #[command(flatten)]
-    scope: ScopeArgs,
-}
-
 /// `rmq message export`
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
@@ -98,6 +85,9 @@ pub struct ExportArgs {
     /// File to write; - is stdout. A file that exists is not overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Go on with the file of an export that broke off: what is in it is not read again
+    #[arg(long)]
+    resume: bool,
     /// Form of the file; only jsonl can be imported
     #[arg(long, value_enum, default_value_t = FileForm::Jsonl, value_name = "FORM")]
     format: FileForm,
@@ -125,6 +115,45 @@ pub struct ExportArgs {
     /// Most messages
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+}
+
+impl ExportArgs {
+    /// The command line, without --resume; what was so long ago then is a point in time.
+    fn command(&self, window: (i64, i64)) -> String {
+        let mut line = "rmq message export".to_owned();
+        let mut add = |flag: &str, value: &str| line.push_str(&format!(" {flag}={}", quoted(value)));
+        add("--topic", &self.topic);
+        add("--out", &self.out.display().to_string());
+        if self.format == FileForm::Csv {
+            add("--format", "csv");
+        }
+        for (flag, when, ms) in [
+            ("--since", &self.since, window.0),
+            ("--until", &self.until, window.1),
+        ] {
+            if when.is_some() {
+                add(flag, &ms.to_string());
+            }
+        }
+        if self.tag != "*" {
+            add("--tag", &self.tag);
+        }
+        for (key, value) in &self.prop {
+            add("--prop", &format!("{key}={value}"));
+        }
+        let numbers = [
+            ("--key", self.key.clone()),
+            ("--broker", self.broker.clone()),
+            ("--queue", self.queue.map(|queue| queue.to_string())),
+            ("--limit", self.limit.map(|limit| limit.to_string())),
+        ];
+        for (flag, value) in numbers {
+            if let Some(value) = value {
+                add(flag, &value);
+            }
+        }
+        line
+    }
 }
 
 /// `rmq message import`
@@ -156,8 +185,8 @@ pub async fn export(session: &Session, command: ExportCommand) -> Result<(), Fai
         ExportCommand::Topics(args) => declared(session, &args, true, false).await,
         ExportCommand::Groups(args) => declared(session, &args, false, true).await,
         ExportCommand::All(args) => declared(session, &args, true, true).await,
-        ExportCommand::Config(args) => config(session, &args).await,
-        ExportCommand::Metrics(args) => metrics(session, &args).await,
+        ExportCommand::Config(args) => report::config(session, &args).await,
+        ExportCommand::Metrics(args) => report::metrics(session, &args).await,
         ExportCommand::Messages(args) => messages(session, &args).await,
         ExportCommand::Offsets(args) => {
             super::offsets::run(session, super::offsets::Command::Export(args)).await
@@ -202,144 +231,6 @@ async fn declared(session: &Session, args: &DeclaredArgs, topics: bool, groups: 
     Ok(())
 }
 
-async fn config(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
-    let brokers = args.scope.brokers(session, Which::All).await?;
-    let client = &session.client;
-    let deadline = client.deadline();
-    let asked = brokers.len();
-    let answers = client
-        .each(brokers, |broker| async move {
-            let config = client.broker_config(&broker.server(), deadline).await;
-            (broker, config)
-        })
-        .await;
-    let mut listing = Listing::new(
-        "ConfigExport",
-        &[col("cluster"), col("broker"), col("key"), col("value")],
-    );
-    for (broker, config) in answers {
-        match config {
-            Ok(config) => {
-                for (key, value) in &config {
-                    if args.all || AGREED_SETTINGS.contains(&key.as_str()) {
-                        listing.push(vec![
-                            broker.id.cluster.as_str().into(),
-                            broker.id.to_string().into(),
-                            key.as_str().into(),
-                            if is_secret(key) { "***" } else { value }.into(),
-                        ]);
-                    }
-                }
-            }
-            Err(e) => listing.errors.push(Failure::from(&e)),
-        }
-    }
-    let verdict = Failure::over(&listing.errors, listing.errors.len() < asked);
-    print_to(session, listing, args.out.as_ref())?;
-    verdict
-}
-
-async fn metrics(session: &Session, args: &ReportArgs) -> Result<(), Failure> {
-    let brokers = args.scope.brokers(session, Which::All).await?;
-    let client = &session.client;
-    let deadline = client.deadline();
-    let asked = brokers.len();
-    let answers = client
-        .each(brokers, |broker| async move {
-            let server = broker.server();
-            let (runtime, topics, groups) = tokio::join!(
-                client.broker_runtime(&server, deadline),
-                client.broker_topics(&server, deadline),
-                client.broker_groups(&server, deadline),
-            );
-            (broker, runtime, topics, groups)
-        })
-        .await;
-    let mut listing = Listing::new(
-        "MetricsExport",
-        &[
-            col("cluster"),
-            col("broker"),
-            col("version"),
-            col("in_tps_10s"),
-            col("out_tps_10s"),
-            col("put_today"),
-            col("put_yesterday"),
-            col("get_today"),
-            col("get_yesterday"),
-            col("message_bytes_average"),
-            col("put_p99_ms"),
-            col("disk"),
-            col("log_bytes"),
-            col("topics"),
-            col("queues"),
-            col("groups"),
-            wide("earliest_message"),
-            wide("dispatch_behind_bytes"),
-        ],
-    );
-    for (broker, runtime, topics, groups) in answers {
-        let runtime = match runtime {
-            Ok(runtime) => runtime,
-            Err(e) => {
-                listing.errors.push(Failure::from(&e));
-                continue;
-            }
-        };
-        let servers: BTreeSet<String> = [broker.id.name.clone(), broker.id.cluster.clone()].into();
-        let users: Option<Vec<i32>> = topics.ok().map(|table| {
-            table
-                .topic_config_table
-                .iter()
-                .filter(|(name, _)| {
-                    crate::client::admin::topic::kind(name, &servers)
-                        == crate::client::snapshot::TopicKind::User
-                })
-                .map(|(_, config)| config.write_queue_nums)
-                .collect()
-        });
-        let bytes = runtime
-            .commit_log_max
-            .zip(runtime.commit_log_min)
-            .map(|(max, min)| max.saturating_sub(min));
-        listing.push(vec![
-            broker.id.cluster.as_str().into(),
-            broker.id.to_string().into(),
-            runtime.version.clone().into(),
-            runtime.put_tps.s10.into(),
-            runtime.transferred_tps.s10.into(),
-            runtime.put_today.into(),
-            runtime.put_yesterday.into(),
-            runtime.get_today.into(),
-            runtime.get_yesterday.into(),
-            runtime.put_average_bytes.into(),
-            runtime.put_p99_ms.into(),
-            runtime.commit_log_disk_ratio.map_or(Cell::Unknown, Cell::Ratio),
-            bytes.into(),
-            users.as_ref().map(Vec::len).into(),
-            users
-                .as_ref()
-                .map(|counts| counts.iter().map(|n| i64::from(*n)).sum::<i64>())
-                .into(),
-            groups
-                .ok()
-                .map(|table| {
-                    table
-                        .subscription_group_table
-                        .keys()
-                        .filter(|g| !is_system(g))
-                        .count()
-                })
-                .into(),
-            Cell::time(runtime.earliest_message_ms),
-            runtime.dispatch_behind_bytes.into(),
-        ]);
-    }
-    let verdict = Failure::over(&listing.errors, listing.errors.len() < asked);
-    print_to(session, listing, args.out.as_ref())?;
-    verdict
-}
-
 /// Runs `rmq message export`.
 pub async fn messages(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     let window = window(session, args.since.as_ref(), args.until.as_ref())?;
@@ -369,44 +260,30 @@ pub async fn messages(session: &Session, args: &ExportArgs) -> Result<(), Failur
                 .is_none_or(|b| r.at.broker.name.as_ref() == Some(b) || r.at.broker.addr == *b)
     });
     let tags: Vec<&str> = args.tag.split("||").map(str::trim).collect();
-    let limit = args.limit.unwrap_or(u64::MAX);
-    let mut file = Writer::new(&args.out, args.format)?;
-    let mut progress = Progress::new(session, "export", total(&ranges));
-    let mut left = limit;
-    for range in &ranges {
-        let mut next = range.begin;
-        while next < range.end && left > 0 {
-            let batch = session.client.batch(&args.topic, range, next, &args.tag).await?;
-            if let Some(damage) = &batch.damage {
-                session.warn(&format!(
-                    "{} queue {}: a record cannot be read: {damage}",
-                    range.at.broker, range.at.queue
-                ));
-            }
-            for message in &batch.messages {
-                let fits = (window.0..=window.1).contains(&message.stored_ms)
-                    // The broker compares hashes; two tags may share one.
-                    && (tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t)))
-                    && args.key.as_ref().is_none_or(|key| message.keys().contains(key))
-                    && args.prop.iter().all(|(k, v)| message.property(k) == Some(v));
-                if fits && left > 0 {
-                    file.write(message)?;
-                    left -= 1;
-                }
-            }
-            progress.add(u64::try_from(batch.next.saturating_sub(next)).unwrap_or(0));
-            next = batch.next;
-        }
-    }
-    progress.finish();
-    let count = file.finish()?;
+    let copy = Copy {
+        topic: &args.topic,
+        out: &args.out,
+        form: args.format,
+        resume: args.resume,
+        tags: &args.tag,
+        limit: args.limit.unwrap_or(u64::MAX),
+        command: args.command(window),
+    };
+    let passes = |message: &Message| {
+        (window.0..=window.1).contains(&message.stored_ms)
+            // The broker compares hashes; two tags may share one.
+            && (tags == ["*"] || message.tag().is_some_and(|t| tags.contains(&t)))
+            && args.key.as_ref().is_none_or(|key| message.keys().contains(key))
+            && args.prop.iter().all(|(k, v)| message.property(k) == Some(v))
+    };
+    let (count, verdict) = copy.run(session, ranges, failures, passes).await?;
     session.note(&format!(
         "{} of {} written to {}",
         counted(count, "message"),
         args.topic,
         args.out.display()
     ));
-    Failure::over(&failures, !ranges.is_empty())
+    verdict
 }
 
 fn lines(path: &PathBuf) -> Result<Box<dyn std::io::BufRead>, Failure> {
@@ -662,22 +539,4 @@ async fn send(
         progress.add(1);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_not_exported() {
-        for key in [
-            "initAuthenticationUser",
-            "innerClientAuthenticationCredentials",
-            "tlsKeyPassword",
-            "secretKey",
-        ] {
-            assert!(is_secret(key), "{key}");
-        }
-        assert!(!is_secret("fileReservedTime"));
-    }
 }

@@ -338,7 +338,7 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
         &[
             col("topic"),
             col("queues"),
-            col("lag"),
+            col("lag").sums(),
             col("max_queue_lag"),
             col("oldest_ms"),
         ],

@@ -81,15 +81,53 @@ pub struct ListArgs {
     /// Most messages, the first ones by store time; 0 is no limit and goes queue by queue
     #[arg(long, value_name = "N", default_value_t = 64)]
     limit: usize,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+/// How a message of a stretch is shown.
+#[derive(Debug, Clone, Args)]
+pub struct Shape {
     /// How the body is shown
     #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
-    body: BodyForm,
+    pub body: BodyForm,
     /// Charset of the bodies, such as gbk
     #[arg(long, value_name = "CHARSET")]
     decode: Option<Charset>,
     /// A line a message with {stored} {broker} {queue} {offset} {tag} {keys} {body} and properties as {prop.NAME}
     #[arg(long, value_name = "TEXT")]
     format: Option<String>,
+}
+
+impl Shape {
+    /// True where messages are lines of a format and not rows.
+    pub const fn is_lines(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// Bodies as UTF-8.
+    pub fn decode(&self, messages: &mut [Message]) {
+        if let Some(charset) = self.decode {
+            for message in messages {
+                message.body = charset.decode(&message.body).into();
+            }
+        }
+    }
+
+    /// The line of a message; `None` where no format is given.
+    pub fn line(&self, session: &Session, message: &Message) -> Option<String> {
+        let format = self.format.as_deref()?;
+        Some(line(session, format, message, self.body))
+    }
+
+    /// Prints messages as lines; false where no format is given.
+    pub fn print(&self, session: &Session, messages: &[Message]) -> Result<bool, Failure> {
+        let mut out = std::io::stdout().lock();
+        for line in messages.iter().filter_map(|message| self.line(session, message)) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(self.is_lines())
+    }
 }
 
 /// `rmq message count`
@@ -287,21 +325,13 @@ fn print(
     failures: Vec<Failure>,
     first: bool,
 ) -> Result<(), Failure> {
-    if let Some(charset) = args.decode {
-        for message in &mut messages {
-            message.body = charset.decode(&message.body).into();
-        }
-    }
-    if let Some(format) = &args.format {
-        let mut out = std::io::stdout().lock();
-        for message in &messages {
-            writeln!(out, "{}", line(session, format, message, args.body))?;
-        }
+    args.shape.decode(&mut messages);
+    if args.shape.print(session, &messages)? {
         return Ok(());
     }
     let mut listing = Listing::new("MessageList", &columns());
     listing.ordered = true;
-    listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
+    listing.rows = messages.iter().map(|m| row(m, args.shape.body)).collect();
     listing.errors = failures;
     if first {
         if args.limit > 0 && listing.rows.len() >= args.limit {
@@ -462,9 +492,9 @@ pub async fn count(session: &Session, args: CountArgs) -> Result<(), Failure> {
         })
         .await;
     let columns = match args.by {
-        CountBy::Queue => vec![col("broker"), col("queue"), col("count")],
-        CountBy::Broker => vec![col("broker"), col("count")],
-        CountBy::Tag => vec![col("tag"), col("count")],
+        CountBy::Queue => vec![col("broker"), col("queue"), col("count").sums()],
+        CountBy::Broker => vec![col("broker"), col("count").sums()],
+        CountBy::Tag => vec![col("tag"), col("count").sums()],
         CountBy::Key => vec![col("key"), col("count")],
     };
     let mut listing = Listing::new("MessageCount", &columns);

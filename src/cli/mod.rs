@@ -40,6 +40,7 @@ mod lag;
 mod lite;
 mod message;
 mod message_act;
+mod message_file;
 mod message_list;
 mod metrics;
 mod mqadmin;

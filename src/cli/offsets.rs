@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::exit::{self, Failure};
 use super::lag::Known;
 use super::output::{Cell, Listing, col, wide};
-use super::reset::{self, Batch, MovingArgs, queue_offset, read_file};
+use super::reset::{self, Batch, MovingArgs, Queue, queue_offset, read_file};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
@@ -50,9 +50,9 @@ pub enum Command {
 pub struct SetArgs {
     /// Group name
     group: String,
-    /// Queues with their offsets
+    /// Queues with their offsets; BROKER is a name or an address
     #[arg(required = true, value_name = "BROKER/Q=OFFSET", value_parser = queue_offset)]
-    queues: Vec<((String, i32), i64)>,
+    queues: Vec<(Queue, i64)>,
     /// Topic of the queues
     #[arg(short, long, value_name = "NAME")]
     topic: String,
@@ -210,7 +210,7 @@ async fn set(session: &Session, args: SetArgs) -> Result<(), Failure> {
     check_topic(&args.topic).map_err(|e| Failure::usage(format!("topic \"{}\": {e}", args.topic)))?;
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let goal = Goal::Exact(args.queues.into_iter().collect());
+    let goal = Goal::Exact(reset::by_name(&brokers, args.queues)?);
     let known = Known::new();
     let batch = reset::batch(session, &known, &brokers, &args.group, &args.topic, goal).await?;
     let action = format!("set offsets of {} in {}", args.group, args.topic);
@@ -223,12 +223,25 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         groups: args.groups.iter().cloned().collect(),
         topic: args.topic.clone(),
     };
-    let saved = session
+    let (saved, failed) = session
         .client
-        .saved_offsets(&brokers, &chosen, !args.no_times)
-        .await?;
+        .saved_offsets_of_some(&brokers, &chosen, !args.no_times)
+        .await;
+    let mut failures = Vec::new();
+    for (broker, e) in &failed {
+        session.warn(&format!(
+            "the offsets of {} are missing: {}",
+            broker.server(),
+            e.reason()
+        ));
+        failures.push(Failure::from(e));
+    }
+    let verdict = Failure::over(&failures, failed.len() < brokers.len());
+    if failed.len() == brokers.len() {
+        return verdict;
+    }
     for group in &args.groups {
-        if saved.offsets.iter().all(|o| o.group != *group) {
+        if failed.is_empty() && saved.offsets.iter().all(|o| o.group != *group) {
             if let Some(failure) = super::lag::not_found(session, &brokers, group).await {
                 return Err(failure);
             }
@@ -237,7 +250,7 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     }
     if args.out.as_os_str() == "-" {
         std::io::stdout().lock().write_all(saved.text().as_bytes())?;
-        return Ok(());
+        return verdict;
     }
     write_file(&args.out, &saved.text())?;
     let groups: BTreeSet<&String> = saved.offsets.iter().map(|o| &o.group).collect();
@@ -247,7 +260,7 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         counted(groups.len(), "group"),
         args.out.display()
     ));
-    Ok(())
+    verdict
 }
 
 /// Puts a file in its place whole; what is no file, such as `/dev/stderr`, is written to.

@@ -13,11 +13,13 @@ use super::exit::Failure;
 use super::time::Zone;
 
 mod cell;
+mod detail;
 mod select;
 mod table;
 
 use cell::compare;
 pub use cell::{Cell, printable};
+pub use detail::{Detail, PROPERTIES};
 pub use select::{Filter, SortBy};
 pub use table::cut;
 
@@ -51,6 +53,8 @@ pub struct Column {
     pub less: bool,
     /// What `-o name` prints: what the next command takes. The first column where none is marked.
     pub name: bool,
+    /// Its numbers add up: a terminal shows their sum below.
+    pub sums: bool,
 }
 
 impl Column {
@@ -59,6 +63,12 @@ impl Column {
     pub const fn named(mut self) -> Self {
         self.name = true;
         self
+    }
+
+    /// The same, with a sum below.
+    #[must_use]
+    pub const fn sums(self) -> Self {
+        Self { sums: true, ..self }
     }
 }
 
@@ -69,6 +79,7 @@ pub const fn col(key: &'static str) -> Column {
         wide: false,
         less: false,
         name: false,
+        sums: false,
     }
 }
 
@@ -79,6 +90,7 @@ pub const fn wide(key: &'static str) -> Column {
         wide: true,
         less: false,
         name: false,
+        sums: false,
     }
 }
 
@@ -89,6 +101,7 @@ pub const fn less(key: &'static str) -> Column {
         wide: false,
         less: true,
         name: false,
+        sums: false,
     }
 }
 
@@ -126,22 +139,6 @@ impl Listing {
     }
 }
 
-/// Kind of a table of names and their values.
-pub const PROPERTIES: &str = "Properties";
-
-/// One object: named values, and tables that belong to it.
-#[derive(Debug, Clone, Default)]
-pub struct Detail {
-    /// JSON kind, such as `Broker`.
-    pub kind: &'static str,
-    /// Key and value, in order.
-    pub fields: Vec<(&'static str, Cell)>,
-    /// Tables under their JSON key.
-    pub tables: Vec<(&'static str, Listing)>,
-    /// Targets that failed.
-    pub errors: Vec<Failure>,
-}
-
 /// Everything that decides how a result is printed.
 #[derive(Debug)]
 pub struct Printer {
@@ -167,6 +164,13 @@ pub struct Printer {
     pub context: Option<String>,
     /// Where listings go instead of stdout.
     pub desk: Option<Arc<Desk>>,
+}
+
+/// Which rows and columns of a listing, and in which order.
+struct Choice<'a> {
+    filter: Option<&'a Filter>,
+    sort: Option<&'a SortBy>,
+    columns: Option<Vec<String>>,
 }
 
 /// Rows as metrics; what has none is asked for in another form.
@@ -209,6 +213,22 @@ impl Printer {
         }
     }
 
+    /// The same for a file: as wide as the rows are, without colours.
+    pub fn for_file(&self, format: Format) -> Self {
+        Self {
+            format,
+            columns: self.columns.clone(),
+            sort: self.sort.clone(),
+            filter: self.filter.clone(),
+            color: false,
+            width: None,
+            zone: self.zone.again(),
+            context: self.context.clone(),
+            desk: None,
+            ..*self
+        }
+    }
+
     fn index(listing: &Listing, key: &str) -> Result<usize, Failure> {
         listing.columns.iter().position(|c| c.key == key).ok_or_else(|| {
             let known: Vec<&str> = listing.columns.iter().map(|c| c.key).collect();
@@ -220,14 +240,23 @@ impl Printer {
     }
 
     /// Applies filter, order and column choice.
-    pub fn arrange(&self, mut listing: Listing) -> Result<Listing, Failure> {
-        if let Some(filter) = &self.filter {
+    pub fn arrange(&self, listing: Listing) -> Result<Listing, Failure> {
+        let choice = Choice {
+            filter: self.filter.as_ref(),
+            sort: self.sort.as_ref(),
+            columns: self.columns.clone(),
+        };
+        self.arrange_by(choice, listing)
+    }
+
+    fn arrange_by(&self, choice: Choice<'_>, mut listing: Listing) -> Result<Listing, Failure> {
+        if let Some(filter) = choice.filter {
             for condition in &filter.0 {
                 let at = Self::index(&listing, &condition.key)?;
                 listing.rows.retain(|row| condition.holds(&row[at]));
             }
         }
-        match &self.sort {
+        match choice.sort {
             Some(sort) => {
                 let at = Self::index(&listing, &sort.key)?;
                 listing.rows.sort_by(|a, b| {
@@ -248,7 +277,7 @@ impl Printer {
             }),
             None => {}
         }
-        let keep: Option<Vec<usize>> = match &self.columns {
+        let keep: Option<Vec<usize>> = match &choice.columns {
             Some(keys) => Some(
                 keys.iter()
                     .map(|k| Self::index(&listing, &k.to_ascii_lowercase()))
@@ -304,60 +333,6 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes one object to `out`.
-    pub fn write_detail(&self, detail: Detail, out: &mut dyn Write) -> Result<(), Failure> {
-        match self.format {
-            Format::Table | Format::Wide => {
-                let width = detail.fields.iter().map(|f| f.0.len()).max().unwrap_or(0);
-                for (key, cell) in &detail.fields {
-                    writeln!(out, "{key:width$}  {}", cell.text(&self.zone))?;
-                }
-                for (key, listing) in detail.tables {
-                    let listing = self.arrange(listing)?;
-                    if !listing.rows.is_empty() {
-                        writeln!(out, "\n{key}")?;
-                        out.write_all(self.table(&listing).as_bytes())?;
-                    }
-                }
-            }
-            Format::Json | Format::Jsonl => {
-                if self.format == Format::Jsonl {
-                    let object = self.object(detail.fields, detail.tables)?;
-                    serde_json::to_writer(&mut *out, &object).map_err(io::Error::from)?;
-                    out.write_all(b"\n")?;
-                } else {
-                    self.write_documents(vec![detail], out)?;
-                }
-            }
-            Format::Csv => {
-                let mut csv = csv::Writer::from_writer(out);
-                if self.headers {
-                    csv.write_record(["field", "value"]).map_err(io::Error::from)?;
-                }
-                for (key, cell) in &detail.fields {
-                    csv.write_record([*key, &cell.raw()]).map_err(io::Error::from)?;
-                }
-                csv.flush()?;
-            }
-            Format::Name => {
-                if let Some((_, cell)) = detail.fields.first() {
-                    writeln!(out, "{}", cell.raw())?;
-                }
-            }
-            Format::Prometheus => {
-                let mut listing = Listing {
-                    kind: detail.kind,
-                    ..Listing::default()
-                };
-                let (keys, cells): (Vec<_>, Vec<_>) = detail.fields.into_iter().unzip();
-                listing.columns = keys.into_iter().map(col).collect();
-                listing.push(cells);
-                metrics(&listing, out)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Prints a listing on stdout.
     pub fn print(&self, listing: Listing) -> Result<(), Failure> {
         if let Some(desk) = &self.desk {
@@ -365,65 +340,6 @@ impl Printer {
         }
         let mut out = io::BufWriter::new(io::stdout().lock());
         self.write(listing, &mut out)?;
-        out.flush()?;
-        Ok(())
-    }
-
-    /// The fields and tables of one object as JSON.
-    fn object(
-        &self,
-        fields: Vec<(&'static str, Cell)>,
-        tables: Vec<(&'static str, Listing)>,
-    ) -> Result<Value, Failure> {
-        let mut object = Map::new();
-        for (key, cell) in &fields {
-            cell.json(key, &mut object);
-        }
-        for (key, listing) in tables {
-            let listing = self.arrange(listing)?;
-            object.insert(key.to_owned(), nested(&listing));
-        }
-        Ok(Value::Object(object))
-    }
-
-    /// Writes objects of one kind as one JSON document.
-    fn write_documents(&self, details: Vec<Detail>, out: &mut dyn Write) -> Result<(), Failure> {
-        let kind = details.first().map_or("", |detail| detail.kind);
-        let (mut items, mut errors) = (Vec::new(), Vec::new());
-        for detail in details {
-            items.push(self.object(detail.fields, detail.tables)?);
-            errors.extend(detail.errors);
-        }
-        let document = self.envelope(kind, items, Map::new(), &errors);
-        serde_json::to_writer_pretty(&mut *out, &document).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-        Ok(())
-    }
-
-    /// Prints objects of one kind on stdout; as JSON they are one document.
-    pub fn print_details(&self, details: Vec<Detail>) -> Result<(), Failure> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        if self.format == Format::Json {
-            self.write_documents(details, &mut out)?;
-        } else {
-            for detail in details {
-                self.write_detail(detail, &mut out)?;
-            }
-        }
-        out.flush()?;
-        Ok(())
-    }
-
-    /// Prints one object on stdout.
-    pub fn print_detail(&self, detail: Detail) -> Result<(), Failure> {
-        if let Some(desk) = &self.desk {
-            let mut text = Vec::new();
-            self.write_detail(detail, &mut text)?;
-            desk.say(&String::from_utf8_lossy(&text));
-            return Ok(());
-        }
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        self.write_detail(detail, &mut out)?;
         out.flush()?;
         Ok(())
     }
@@ -468,19 +384,6 @@ impl Printer {
         csv.flush()?;
         Ok(())
     }
-}
-
-/// A table of a detail: properties are an object, as they are in a row.
-fn nested(listing: &Listing) -> Value {
-    if listing.kind == PROPERTIES {
-        let pairs = listing.rows.iter().filter_map(|row| match row.as_slice() {
-            [Cell::Text(key), value] => Some((key.clone(), json!(value.raw()))),
-            _ => None,
-        });
-        return Value::Object(pairs.collect());
-    }
-    let rows = listing.rows.iter().map(|row| item(&listing.columns, row));
-    Value::Array(rows.collect())
 }
 
 fn item(columns: &[Column], row: &[Cell]) -> Value {
@@ -656,19 +559,54 @@ mod tests {
         );
     }
 
+    /// §4: totals are a separate final row only on terminals.
     #[test]
-    fn properties_are_an_object() {
-        let mut properties = Listing::new(PROPERTIES, &[col("property"), col("value")]);
-        properties.push(vec!["KEYS".into(), "a b".into()]);
-        let detail = Detail {
-            kind: "Message",
-            tables: vec![("properties", properties)],
-            ..Detail::default()
+    fn numbers_that_add_up_have_a_sum_on_terminals_only() {
+        let mut listing = Listing::new(
+            "Lag",
+            &[col("group"), col("queue"), col("lag").sums(), wide("tps").sums()],
+        );
+        for (group, queue, lag, tps) in [
+            ("b", 1, Cell::Int(40), 1.5),
+            ("a", 2, Cell::Int(2), 2.0),
+            ("c", 3, Cell::Unknown, 0.5),
+        ] {
+            listing.push(vec![group.into(), queue.into(), lag, Cell::Float(tps)]);
+        }
+        let table = |p: &Printer| {
+            let mut out = Vec::new();
+            p.write(listing.clone(), &mut out).unwrap();
+            String::from_utf8(out).unwrap()
         };
-        let mut out = Vec::new();
-        printer(Format::Json).write_detail(detail, &mut out).unwrap();
-        let value: Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(value["items"][0]["properties"], json!({"KEYS": "a b"}));
+        let mut p = printer(Format::Table);
+        assert_eq!(
+            table(&p),
+            "GROUP  QUEUE  LAG\na          2    2\nb          1   40\nc          3    -\n"
+        );
+        p.width = Some(80);
+        let last = |text: String| {
+            text.lines()
+                .last()
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(last(table(&p)), "TOTAL 42");
+        p.format = Format::Wide;
+        assert_eq!(last(table(&p)), "TOTAL 42 4.0");
+        // Of what is shown; one row is its own total, and a column that is not shown has none.
+        p.filter = Some("lag>1".parse().unwrap());
+        assert_eq!(last(table(&p)), "TOTAL 42 3.5");
+        p.filter = Some("lag>5".parse().unwrap());
+        assert_eq!(last(table(&p)), "b 1 40 1.5");
+        p.filter = None;
+        p.columns = Some(vec!["group".into(), "queue".into()]);
+        assert_eq!(last(table(&p)), "c 3");
+        for format in [Format::Csv, Format::Json, Format::Name] {
+            p.format = format;
+            assert!(!table(&p).contains("TOTAL"), "{format:?}");
+        }
     }
 
     #[test]

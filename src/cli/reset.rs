@@ -45,7 +45,7 @@ pub struct MovingArgs {
 
 /// `rmq group reset`
 #[derive(Debug, Clone, Args)]
-#[command(group(ArgGroup::new("goal").required(true).args(["to", "to_offset", "queue", "shift", "from_file"])))]
+#[command(group(ArgGroup::new("goal").required(true).multiple(true).args(["to", "to_offset", "queue", "shift", "from_file"])))]
 pub struct ResetArgs {
     /// Group name
     group: String,
@@ -53,16 +53,23 @@ pub struct ResetArgs {
     #[arg(short, long, value_name = "NAME")]
     topic: String,
     /// A time that is not in the future, earliest, latest, or an offset (a number below 1000000000)
-    #[arg(long, value_name = "WHERE", value_parser = goal, allow_hyphen_values = true)]
+    #[arg(long, value_name = "WHERE", value_parser = goal, allow_hyphen_values = true,
+        conflicts_with_all = ["to_offset", "shift", "from_file"])]
     to: Option<To>,
     /// This offset in every queue
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["shift", "from_file"])]
     to_offset: Option<i64>,
-    /// Only this queue, to this offset; repeatable
-    #[arg(long, value_name = "BROKER/Q=OFFSET", value_parser = queue_offset)]
-    queue: Vec<((String, i32), i64)>,
+    /// Only this queue: to this offset, or without one to where --to, --to-offset or --shift say; BROKER is a name or
+    /// an address; repeatable
+    #[arg(long, value_name = "BROKER/Q[=OFFSET]", value_parser = queue, conflicts_with = "from_file")]
+    queue: Vec<(Queue, Option<i64>)>,
     /// That many messages forward in every queue, or back when negative; stops at the ends
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_hyphen_values = true,
+        conflicts_with = "from_file"
+    )]
     shift: Option<i64>,
     /// The offsets of a file as `rmq offset export` writes it
     #[arg(long, value_name = "FILE")]
@@ -123,16 +130,53 @@ fn goal(text: &str) -> Result<To, String> {
     }
 }
 
+/// A broker, by name or address, and a queue of it.
+pub type Queue = (String, i32);
+
+fn place(text: &str) -> Option<Queue> {
+    let (broker, queue) = text.rsplit_once('/')?;
+    let (broker, queue) = (broker.trim(), queue.trim().parse().ok()?);
+    (!broker.is_empty() && queue >= 0).then(|| (broker.to_owned(), queue))
+}
+
 /// `BROKER/Q=OFFSET`
-pub fn queue_offset(text: &str) -> Result<((String, i32), i64), String> {
+pub fn queue_offset(text: &str) -> Result<(Queue, i64), String> {
     let parse = || {
-        let (place, offset) = text.rsplit_once('=')?;
-        let (broker, queue) = place.rsplit_once('/')?;
-        let (queue, offset): (i32, i64) = (queue.trim().parse().ok()?, offset.trim().parse().ok()?);
-        let broker = broker.trim();
-        (!broker.is_empty() && queue >= 0 && offset >= 0).then(|| ((broker.to_owned(), queue), offset))
+        let (at, offset) = text.rsplit_once('=')?;
+        let offset = offset.trim().parse().ok().filter(|offset| *offset >= 0)?;
+        Some((place(at)?, offset))
     };
     parse().ok_or_else(|| format!("\"{text}\" is not BROKER/QUEUE=OFFSET, such as broker-a/3=1500"))
+}
+
+/// `BROKER/Q` or `BROKER/Q=OFFSET`
+fn queue(text: &str) -> Result<(Queue, Option<i64>), String> {
+    if text.contains('=') {
+        return queue_offset(text).map(|(at, offset)| (at, Some(offset)));
+    }
+    let at = place(text).ok_or_else(|| {
+        format!("\"{text}\" is not BROKER/QUEUE, such as broker-a/3, or BROKER/QUEUE=OFFSET")
+    })?;
+    Ok((at, None))
+}
+
+/// Queues by the names of their brokers, which may be given as addresses. One that comes twice is refused: it cannot go
+/// to two places.
+pub fn by_name<T>(
+    brokers: &[BrokerAt],
+    queues: impl IntoIterator<Item = (Queue, T)>,
+) -> Result<BTreeMap<Queue, T>, Failure> {
+    let mut out = BTreeMap::new();
+    for ((broker, queue), value) in queues {
+        let known = brokers
+            .iter()
+            .find(|at| at.addr == broker || at.id.to_string() == broker);
+        let name = known.map_or_else(|| broker.clone(), |at| at.id.name.clone());
+        if out.insert((name, queue), value).is_some() {
+            return Err(Failure::usage(format!("queue {broker}/{queue} is named twice")));
+        }
+    }
+    Ok(out)
 }
 
 impl From<MoveError> for Failure {
@@ -205,17 +249,42 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
         })?;
         Goal::Exact(offsets)
     } else {
-        Goal::Exact(args.queue.iter().cloned().collect())
+        Goal::Exact(BTreeMap::new())
     };
+    // What is wrong by itself needs no server.
+    in_queues(goal.clone(), by_name(&[], args.queue.clone())?)?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     let wish = Wish {
         action: format!("reset offsets of {} in {}", args.group, args.topic),
         group: &args.group,
         topic: &args.topic,
-        goal,
+        goal: in_queues(goal, by_name(&brokers, args.queue)?)?,
         execute: args.execute,
         moving: args.moving,
     };
-    wish.grant(session, &args.scope).await
+    wish.grant(session, brokers).await
+}
+
+/// A goal that `--queue` limits to some queues, or that it is itself.
+fn in_queues(goal: Goal, queues: BTreeMap<Queue, Option<i64>>) -> Result<Goal, Failure> {
+    if queues.is_empty() {
+        return Ok(goal);
+    }
+    let alone = matches!(goal, Goal::Exact(_));
+    let offsets: BTreeMap<Queue, i64> = queues
+        .iter()
+        .filter_map(|(at, offset)| Some((at.clone(), (*offset)?)))
+        .collect();
+    match (alone, offsets.len()) {
+        (true, n) if n == queues.len() => Ok(Goal::Exact(offsets)),
+        (false, 0) => Ok(Goal::Queues(queues.into_keys().collect(), Box::new(goal))),
+        (true, _) => Err(Failure::usage(
+            "--queue BROKER/Q without an offset needs --to, --to-offset or --shift",
+        )),
+        (false, _) => Err(Failure::usage(
+            "--queue BROKER/Q=OFFSET says where the queue goes already: leave the offset or --to, --to-offset, --shift away",
+        )),
+    }
 }
 
 /// A broker gives the end for a time that no message has reached: all that is unread would be skipped for a slip in a year.
@@ -241,7 +310,8 @@ pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
         execute: args.execute,
         moving: args.moving,
     };
-    wish.grant(session, &args.scope).await
+    wish.grant(session, args.scope.brokers(session, Which::MastersToWrite).await?)
+        .await
 }
 
 /// A move of one group in one topic, previewed unless it is to be executed.
@@ -255,8 +325,7 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    async fn grant(self, session: &Session, scope: &ScopeArgs) -> Result<(), Failure> {
-        let brokers = scope.brokers(session, Which::MastersToWrite).await?;
+    async fn grant(self, session: &Session, brokers: Vec<BrokerAt>) -> Result<(), Failure> {
         session.warn_of_dead_name_servers();
         let known = Known::new();
         let batch = batch(session, &known, &brokers, self.group, self.topic, self.goal).await?;
@@ -848,6 +917,52 @@ mod tests {
         assert_eq!(queue_offset("broker-a/3=0"), Ok((("broker-a".into(), 3), 0)));
         for bad in ["broker-a=3", "/3=0", "b/x=1", "b/1=-1", "b/-1=1", ""] {
             assert!(queue_offset(bad).is_err(), "{bad}");
+        }
+        assert_eq!(
+            queue("10.0.0.1:10911/3"),
+            Ok((("10.0.0.1:10911".into(), 3), None))
+        );
+        assert_eq!(queue("b/1=7"), Ok((("b".into(), 1), Some(7))));
+        for bad in ["b", "b/", "b/-1", "b/1=", "/1"] {
+            assert!(queue(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_limited_or_goes_to_its_own_offset_and_comes_once() {
+        use crate::client::snapshot::BrokerId;
+        let id = BrokerId {
+            cluster: "C".into(),
+            name: "broker-a".into(),
+            id: 0,
+        };
+        let brokers = [BrokerAt {
+            id,
+            addr: "10.0.0.1:10911".into(),
+        }];
+        let named = |words: &[&str]| by_name(&brokers, words.iter().map(|w| queue(w).unwrap()));
+        let at = |q: i32| ("broker-a".to_owned(), q);
+        let goal = |goal: Goal, words: &[&str]| named(words).and_then(|queues| in_queues(goal, queues));
+        let none = || Goal::Exact(BTreeMap::new());
+        assert_eq!(
+            goal(none(), &["10.0.0.1:10911/3=7"]).ok(),
+            Some(Goal::Exact([(at(3), 7)].into()))
+        );
+        assert_eq!(
+            goal(Goal::Earliest, &["10.0.0.1:10911/3", "broker-a/1"]).ok(),
+            Some(Goal::Queues([at(1), at(3)].into(), Box::new(Goal::Earliest)))
+        );
+        for (wrong, words) in [
+            (none(), vec!["broker-a/3=7", "10.0.0.1:10911/3=8"]),
+            (none(), vec!["broker-a/3"]),
+            (none(), vec!["broker-a/3=7", "broker-a/4"]),
+            (Goal::Latest, vec!["broker-a/3=7"]),
+        ] {
+            assert_eq!(
+                goal(wrong, &words).err().map(|f| f.exit),
+                Some(exit::USAGE),
+                "{words:?}"
+            );
         }
     }
 }

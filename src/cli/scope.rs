@@ -22,12 +22,17 @@ pub struct ScopeArgs {
 
 impl ScopeArgs {
     /// The scope, with the context's cluster where nothing is named.
-    pub fn scope(&self, session: &Session) -> Scope {
+    pub fn scope(&self, session: &Session) -> Result<Scope, Failure> {
+        if session.all_clusters && (self.cluster.is_some() || !self.broker.is_empty()) {
+            return Err(Failure::usage(
+                "the scope is one of --cluster, --broker and --all-clusters",
+            ));
+        }
         let default = session.cluster.clone().filter(|_| self.broker.is_empty());
-        Scope {
+        Ok(Scope {
             cluster: self.cluster.clone().or(default),
             brokers: self.broker.clone(),
-        }
+        })
     }
 
     /// The command that takes away what was created on `made` and nothing else. A whole cluster is named only where it was
@@ -52,8 +57,9 @@ impl ScopeArgs {
 
     /// The brokers that are meant; none is an error.
     pub async fn brokers(&self, session: &Session, which: Which) -> Result<Vec<BrokerAt>, Failure> {
+        let scope = self.scope(session)?;
         let info = session.client.cluster_info().await?;
-        let mut brokers = select(&info, &self.scope(session), which)?;
+        let mut brokers = select(&info, &scope, which)?;
         if session.prefer_slave && which == Which::Masters {
             let all = registered(&info);
             for broker in &mut brokers {

@@ -91,6 +91,9 @@ pub struct Global {
     /// Read from slaves where there are any
     #[arg(long, global = true)]
     pub prefer_slave: bool,
+    /// Look at every cluster, whatever cluster the context names; a change is made in one
+    #[arg(long, global = true)]
+    pub all_clusters: bool,
     /// Sign requests as this account
     #[arg(
         long,
@@ -154,6 +157,8 @@ pub struct Global {
 pub struct Session {
     /// How results are printed.
     pub printer: Printer,
+    /// The form was asked for in this run, not by the configuration or by nobody.
+    pub form_asked: bool,
     /// Context in use, if any.
     pub context: Option<String>,
     /// Every context of the configuration.
@@ -182,6 +187,8 @@ pub struct Session {
     pub access_key: Option<String>,
     /// Reads go to slaves where there are any.
     pub prefer_slave: bool,
+    /// Every cluster was asked for.
+    pub all_clusters: bool,
     /// Flags that say which servers are meant; an undo line needs them.
     place: Vec<String>,
     quiet: bool,
@@ -274,10 +281,11 @@ impl Session {
                 context: name.clone(),
                 desk: global.desk.clone(),
             },
+            form_asked: global.output.is_some(),
             context: name.clone(),
             contexts: config.contexts.keys().cloned().collect(),
             name_servers,
-            cluster: chosen.cluster.clone(),
+            cluster: chosen.cluster.clone().filter(|_| !global.all_clusters),
             yes: global.yes.clone(),
             bridged: global.bridged,
             dry_run: global.dry_run,
@@ -288,6 +296,7 @@ impl Session {
             deadline: global.deadline,
             access_key,
             prefer_slave: global.prefer_slave,
+            all_clusters: global.all_clusters,
             place: servers_named,
             quiet: global.quiet,
             under_way: UnderWay::default(),

@@ -8,7 +8,8 @@ use clap::Args;
 use tokio::time::Instant;
 
 use super::exit::Failure;
-use super::message::{BodyForm, columns, row};
+use super::message::{columns, row};
+use super::message_list::Shape;
 use super::output::{Format, Listing, Printer, cut, printable};
 use super::session::Session;
 use super::time::{self, When};
@@ -32,8 +33,16 @@ pub struct TailArgs {
     #[arg(short, long)]
     follow: bool,
     /// Where to begin: earliest, latest or a time [default: so that the limit is shown]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "from_offset"
+    )]
     from: Option<When>,
+    /// Begin at this offset of each queue
+    #[arg(long, value_name = "N")]
+    from_offset: Option<i64>,
     /// Stored at or before
     #[arg(
         long,
@@ -75,9 +84,8 @@ pub struct TailArgs {
     /// Most messages; 0 is no limit [default: 10, without a limit when following]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// How the body is shown
-    #[arg(long, value_enum, default_value_t = BodyForm::Auto, value_name = "FORM")]
-    body: BodyForm,
+    #[command(flatten)]
+    shape: Shape,
 }
 
 impl TailArgs {
@@ -155,10 +163,11 @@ async fn range(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<(i64,
         client.min_offset(at, topic, deadline),
         client.max_offset(at, topic, deadline)
     )?;
-    let begin = match &args.from {
-        Some(When::Earliest) => min,
-        Some(When::Latest) => max,
-        Some(when) => {
+    let begin = match (args.from_offset, &args.from) {
+        (Some(offset), _) => offset,
+        (None, Some(When::Earliest)) => min,
+        (None, Some(When::Latest)) => max,
+        (None, Some(when)) => {
             let zone = &session.printer.zone;
             let ms = when
                 .at_ms(time::now_ms(), zone)
@@ -169,7 +178,7 @@ async fn range(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<(i64,
             client.offset_at(at, topic, ms.unwrap_or(0), deadline).await?
         }
         // Enough of each queue that the newest of all are among them.
-        None => max.saturating_sub(i64::try_from(args.limit()).unwrap_or(i64::MAX)),
+        (None, None) => max.saturating_sub(i64::try_from(args.limit()).unwrap_or(i64::MAX)),
     };
     Ok((begin.clamp(min.min(max), max), max))
 }
@@ -196,14 +205,18 @@ async fn show(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Result
     }
     errors.dedup_by(|a, b| a.what == b.what);
     messages.sort_by_key(|m: &Message| (m.stored_ms, m.queue, m.offset));
-    if args.from.is_none() {
+    if args.from.is_none() && args.from_offset.is_none() {
         messages.drain(..messages.len().saturating_sub(limit));
     } else {
         messages.truncate(limit);
     }
+    args.shape.decode(&mut messages);
+    if args.shape.print(session, &messages)? {
+        return Failure::over(&errors, answered);
+    }
     let mut listing = Listing::new("MessageList", &columns());
     listing.ordered = true;
-    listing.rows = messages.iter().map(|m| row(m, args.body)).collect();
+    listing.rows = messages.iter().map(|m| row(m, args.shape.body)).collect();
     listing.errors = errors;
     let verdict = Failure::over(&listing.errors, answered);
     session.printer.print(listing)?;
@@ -258,9 +271,9 @@ async fn read_queue(
 /// Where to begin in a queue that is followed.
 async fn begin(session: &Session, args: &TailArgs, at: &QueueAt) -> Result<i64, Error> {
     let client = &session.client;
-    match &args.from {
-        None => client.max_offset(at, &args.topic, client.deadline()).await,
-        Some(_) => Ok(range(session, args, at).await?.0),
+    match (&args.from, args.from_offset) {
+        (None, None) => client.max_offset(at, &args.topic, client.deadline()).await,
+        _ => Ok(range(session, args, at).await?.0),
     }
 }
 
@@ -295,7 +308,7 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
             left
         };
         for message in follow.due(most.min(left)) {
-            out.print(&message)?;
+            out.print(message)?;
             left -= 1;
             if let Some(rate) = args.rate {
                 pace = pace.max(now) + Duration::from_secs_f64(1.0 / rate);
@@ -326,7 +339,7 @@ async fn follow(session: &Session, args: &TailArgs, found: Vec<QueueAt>) -> Resu
 /// What came and waits for older messages is printed at the end, too.
 fn print_rest(out: &mut Lines<'_>, follow: &mut Follow, left: usize) -> Result<(), Failure> {
     for message in follow.rest().into_iter().take(left) {
-        out.print(&message)?;
+        out.print(message)?;
     }
     out.flush()
 }
@@ -342,18 +355,18 @@ async fn sleep_until(at: Option<Instant>) {
 /// Messages one a line, in the chosen form.
 struct Lines<'a> {
     session: &'a Session,
-    body: BodyForm,
+    shape: &'a Shape,
     rows: Printer,
 }
 
 impl<'a> Lines<'a> {
-    fn new(session: &'a Session, args: &TailArgs) -> Result<Self, Failure> {
+    fn new(session: &'a Session, args: &'a TailArgs) -> Result<Self, Failure> {
         let format = match session.printer.format {
             // A stream has no end at which one document could be closed.
             Format::Json | Format::Jsonl => Format::Jsonl,
             other => other,
         };
-        if format == Format::Csv && session.printer.headers {
+        if format == Format::Csv && !args.shape.is_lines() && session.printer.headers {
             let head = Printer {
                 headers: true,
                 filter: None,
@@ -363,15 +376,20 @@ impl<'a> Lines<'a> {
         }
         Ok(Self {
             session,
-            body: args.body,
+            shape: &args.shape,
             rows: session.printer.rows(format),
         })
     }
 
-    fn print(&mut self, message: &Message) -> Result<(), Failure> {
+    fn print(&mut self, mut message: Message) -> Result<(), Failure> {
+        self.shape.decode(std::slice::from_mut(&mut message));
+        let message = &message;
+        if let Some(line) = self.shape.line(self.session, message) {
+            return Ok(writeln!(std::io::stdout().lock(), "{line}")?);
+        }
         if !self.session.is_table() {
             let mut listing = Listing::new("MessageList", &columns());
-            listing.push(row(message, self.body));
+            listing.push(row(message, self.shape.body));
             return self.rows.print(listing);
         }
         let printer = &self.session.printer;
@@ -379,7 +397,7 @@ impl<'a> Lines<'a> {
         let tag = message.tag().map(|t| format!(" [{t}]")).unwrap_or_default();
         let keys = message.keys().join(" ");
         let keys = if keys.is_empty() { keys } else { format!(" {keys}") };
-        let body = match self.body.show(&message.body) {
+        let body = match self.shape.body.show(&message.body) {
             super::output::Cell::Text(text) => format!(" {text}"),
             _ => String::new(),
         };

@@ -238,7 +238,7 @@ async fn extras(
 
 async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Result<Rows, Failure> {
     let client = &session.client;
-    let scope = args.scope.scope(session);
+    let scope = args.scope.scope(session)?;
     let with_groups = args.with_groups || args.no_consumers;
     let with_sizes = args.stats || args.idle.is_some();
     let ask_brokers = session.printer.format != Format::Name
@@ -278,7 +278,7 @@ async fn list(session: &Session, args: &ListArgs, kind_of: &'static str) -> Resu
         wide("static_queues"),
     ];
     if with_sizes {
-        columns.extend([col("messages"), col("last_stored")]);
+        columns.extend([col("messages").sums(), col("last_stored")]);
     }
     if with_groups {
         columns.push(col("groups"));
@@ -666,7 +666,7 @@ fn status_listing() -> Listing {
             col("queue"),
             col("min"),
             col("max"),
-            col("count"),
+            col("count").sums(),
             col("last_stored"),
             wide("broker_put_tps"),
         ],
@@ -681,7 +681,7 @@ async fn status(
     scope: &ScopeArgs,
 ) -> Result<Rows, Failure> {
     let client = &session.client;
-    let scope = scope.scope(session);
+    let scope = scope.scope(session)?;
     let Some(route) = client.route(name).await? else {
         return Err(not_found(session, name, String::new()).await);
     };

@@ -209,7 +209,7 @@ async fn consumers(session: &Session, name: &str, scope: &ScopeArgs) -> Result<R
     let route = routed(session, name).await?;
     let found = session
         .client
-        .topic_use(&hosts(&route, &scope.scope(session)), name)
+        .topic_use(&hosts(&route, &scope.scope(session)?), name)
         .await;
     let mut listing = group_columns("TopicConsumers");
     for (group, one) in &found.groups {
@@ -233,8 +233,8 @@ fn group_columns(kind: &'static str) -> Listing {
             col("state"),
             col("clients"),
             col("expression"),
-            col("lag"),
-            col("out_tps_1m"),
+            col("lag").sums(),
+            col("out_tps_1m").sums(),
             wide("out_24h"),
             wide("client_ids"),
         ],
@@ -266,7 +266,7 @@ fn group_row(group: &str, one: &crate::client::admin::topic_use::GroupUse) -> Ve
 
 async fn producers(session: &Session, name: &str, scope: &ScopeArgs) -> Result<Rows, Failure> {
     let route = routed(session, name).await?;
-    let brokers = hosts(&route, &scope.scope(session));
+    let brokers = hosts(&route, &scope.scope(session)?);
     session.note(&format!(
         "brokers do not record what a producer sends to: these are connected to the {} of {name}",
         counted(brokers.len(), "broker")
@@ -282,7 +282,7 @@ async fn stats(
     scope: &ScopeArgs,
 ) -> Result<Rows, Failure> {
     let client = &session.client;
-    let scope = scope.scope(session);
+    let scope = scope.scope(session)?;
     let topics: Vec<String> = if names.is_empty() {
         let (names, info) = tokio::join!(
             client.topic_names(scope.cluster.as_deref()),
@@ -317,9 +317,9 @@ async fn stats(
         &[
             col("topic"),
             col("group"),
-            col("lag"),
+            col("lag").sums(),
             col("in_tps_1m"),
-            col("out_tps_1m"),
+            col("out_tps_1m").sums(),
             col("in_24h"),
             col("out_24h"),
             wide("messages"),
@@ -400,7 +400,7 @@ async fn entries(
     scope: &ScopeArgs,
 ) -> Result<(), Failure> {
     let route = routed(session, name).await?;
-    let brokers = hosts(&route, &scope.scope(session));
+    let brokers = hosts(&route, &scope.scope(session)?);
     let client = &session.client;
     let deadline = client.deadline();
     let answers = client
@@ -513,7 +513,7 @@ async fn shares(
 
 async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), Failure> {
     let route = routed(session, name).await?;
-    let brokers = hosts(&route, &scope.scope(session));
+    let brokers = hosts(&route, &scope.scope(session)?);
     let client = &session.client;
     let (found, configs, order) = tokio::join!(
         client.topic_use(&brokers, name),

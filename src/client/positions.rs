@@ -3,7 +3,7 @@
 //! A move is one queue's new offset. Which request carries it depends on the broker and on who is online; see
 //! [`Method`]. Nothing outside a queue's range is ever sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ pub enum Goal {
     Shift(i64),
     /// These offsets by broker name and queue, and nothing else.
     Exact(BTreeMap<(String, i32), i64>),
+    /// Another goal in these queues, by broker name and number, and nothing else.
+    Queues(BTreeSet<(String, i32)>, Box<Self>),
 }
 
 impl Goal {
@@ -67,7 +69,26 @@ impl Goal {
             Self::Earliest => Some(0),
             Self::Latest => Some(-1),
             Self::Time(ms) => Some(*ms),
-            Self::Offset(_) | Self::Shift(_) | Self::Exact(_) => None,
+            // Clients that are told a time go there in every queue.
+            Self::Offset(_) | Self::Shift(_) | Self::Exact(_) | Self::Queues(..) => None,
+        }
+    }
+
+    /// Queues that it names; none stands for all of a topic.
+    fn queues(&self) -> Vec<&(String, i32)> {
+        match self {
+            Self::Exact(offsets) => offsets.keys().collect(),
+            Self::Queues(queues, _) => queues.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The time that has to be looked up in a queue.
+    fn time(&self) -> Option<i64> {
+        match self {
+            Self::Time(ms) => Some(*ms),
+            Self::Queues(_, goal) => goal.time(),
+            _ => None,
         }
     }
 }
@@ -161,6 +182,10 @@ fn fixed(goal: &Goal, at: &Position) -> Result<Option<i64>, GoalError> {
             Some(offset) => checked(*offset),
             None => Ok(None),
         },
+        Goal::Queues(queues, goal) if queues.contains(&(at.broker.id.name.clone(), at.queue)) => {
+            fixed(goal, at)
+        }
+        Goal::Queues(..) => Ok(None),
     }
 }
 
@@ -381,12 +406,10 @@ impl Client {
 
     /// The moves that bring `positions` to a goal, queues that stay included, with the store times of the targets.
     pub async fn moves(&self, positions: &[Position], goal: &Goal) -> Result<Vec<Move>, MoveError> {
-        if let Goal::Exact(offsets) = goal {
-            for (broker, queue) in offsets.keys() {
-                let known = |at: &Position| at.broker.id.name == *broker && at.queue == *queue;
-                if !positions.iter().any(known) {
-                    return Err(GoalError::NoQueue(format!("{broker}/{queue}")).into());
-                }
+        for (broker, queue) in goal.queues() {
+            let known = |at: &Position| at.broker.id.name == *broker && at.queue == *queue;
+            if !positions.iter().any(known) {
+                return Err(GoalError::NoQueue(format!("{broker}/{queue}")).into());
             }
         }
         let found = self
@@ -399,8 +422,8 @@ impl Client {
                     broker: at.broker.server(),
                     queue: at.queue,
                 };
-                if let Goal::Time(ms) = goal {
-                    let offset = self.offset_at(&queue, &at.topic, *ms, deadline).await?;
+                if let Some(ms) = goal.time() {
+                    let offset = self.offset_at(&queue, &at.topic, ms, deadline).await?;
                     target = offset.clamp(at.min, at.max);
                 }
                 let target_ms = if target < at.max {
@@ -636,7 +659,16 @@ mod tests {
         assert_eq!(fixed(&Goal::Offset(0), &fresh), Ok(Some(0)));
         let exact = Goal::Exact([(("b".to_owned(), 3), 20)].into());
         assert_eq!(fixed(&exact, &place), Ok(Some(20)));
-        assert_eq!(fixed(&exact, &Position { queue: 4, ..place }), Ok(None));
+        let other = Position {
+            queue: 4,
+            ..place.clone()
+        };
+        assert_eq!(fixed(&exact, &other), Ok(None));
+        // Another queue is left alone, and its range does not matter.
+        let one = Goal::Queues([("b".to_owned(), 3)].into(), Box::new(Goal::Offset(20)));
+        assert_eq!(fixed(&one, &place), Ok(Some(20)));
+        let short = Position { max: 15, ..other };
+        assert_eq!(fixed(&one, &short), Ok(None));
     }
 
     #[test]
@@ -667,6 +699,10 @@ mod tests {
             Some(Method::Push { timestamp: -1 })
         );
         assert_eq!(method(&Goal::Shift(-1), false, &online), Some(Method::Commit));
+        // A push would move every queue of the topic.
+        let one = Goal::Queues([("b".to_owned(), 3)].into(), Box::new(Goal::Time(5)));
+        assert_eq!(method(&one, false, &online), Some(Method::Commit));
+        assert_eq!(method(&one, true, &online), Some(Method::Server));
         assert_eq!(method(&Goal::Latest, false, &pop), None);
     }
 

@@ -176,16 +176,36 @@ impl Client {
         chosen: &Chosen,
         times: bool,
     ) -> Result<SavedOffsets, Error> {
+        let (saved, mut failed) = self.saved_offsets_of_some(brokers, chosen, times).await;
+        match failed.pop() {
+            Some((_, e)) => Err(e),
+            None => Ok(saved),
+        }
+    }
+
+    /// [`Self::saved_offsets`] of the brokers that can be read whole, and the others with a reason each.
+    pub async fn saved_offsets_of_some(
+        &self,
+        brokers: &[BrokerAt],
+        chosen: &Chosen,
+        times: bool,
+    ) -> (SavedOffsets, Vec<(BrokerAt, Error)>) {
         let taken_at_ms = super::produce::now_ms();
         let answers = self
             .each(brokers.to_vec(), |broker| async move {
-                let offsets = self.broker_offsets(&broker.server(), self.deadline()).await?;
-                Ok::<_, Error>((broker, offsets))
+                let offsets = self.broker_offsets(&broker.server(), self.deadline()).await;
+                (broker, offsets)
             })
             .await;
-        let mut entries = Vec::new();
-        for answer in answers {
-            let (broker, offsets) = answer?;
+        let (mut entries, mut failed) = (Vec::new(), Vec::new());
+        for (broker, offsets) in answers {
+            let offsets = match offsets {
+                Ok(offsets) => offsets,
+                Err(e) => {
+                    failed.push((broker, e));
+                    continue;
+                }
+            };
             for (group, topic, queue, offset) in offsets {
                 if chosen.has(&group, &topic) {
                     let entry = SavedOffset {
@@ -196,30 +216,42 @@ impl Client {
                         offset,
                         ..SavedOffset::default()
                     };
-                    entries.push((broker.server(), entry));
+                    entries.push((broker.clone(), entry));
                 }
             }
         }
-        let offsets = self
-            .each(entries, |(server, entry)| async move {
-                if times {
-                    self.timed(&server, entry).await
+        let timed = self
+            .each(entries, |(broker, entry)| async move {
+                let entry = if times {
+                    self.timed(&broker.server(), entry).await
                 } else {
                     Ok(entry)
-                }
+                };
+                (broker, entry)
             })
             .await;
-        let mut offsets: Vec<SavedOffset> = offsets.into_iter().collect::<Result<_, Error>>()?;
+        let mut offsets: Vec<(BrokerAt, SavedOffset)> = Vec::new();
+        for (broker, entry) in timed {
+            match entry {
+                Ok(entry) => offsets.push((broker, entry)),
+                Err(e) if failed.iter().all(|(known, _)| *known != broker) => failed.push((broker, e)),
+                Err(_) => {}
+            }
+        }
+        // Half a broker is none.
+        offsets.retain(|(broker, _)| failed.iter().all(|(known, _)| known != broker));
+        let mut offsets: Vec<SavedOffset> = offsets.into_iter().map(|(_, entry)| entry).collect();
         offsets.sort();
         let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
         clusters.dedup();
-        Ok(SavedOffsets {
+        let saved = SavedOffsets {
             api: API.into(),
             kind: KIND.into(),
             taken_at_ms,
             cluster: clusters.join(","),
             offsets,
-        })
+        };
+        (saved, failed)
     }
 
     /// An entry with its time, as the broker has it. Offsets outlive their topics: one of a topic that is gone has

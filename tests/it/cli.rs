@@ -6,6 +6,7 @@ mod docs;
 mod doctor;
 mod doctor_servers;
 mod dry_runs;
+mod exports;
 mod fakes;
 mod life;
 mod objects;

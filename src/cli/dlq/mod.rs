@@ -2,17 +2,15 @@
 
 mod resend;
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::message::{BodyForm, window};
+use super::message_file::{Copy, FileForm};
 use super::output::{Cell, Listing, col, wide};
-use super::progress::Progress;
 use super::quoted;
 use super::session::Session;
 use super::time::When;
@@ -21,7 +19,6 @@ use super::watch::{self, Rows, WatchArgs};
 use crate::client::admin::topic::masters;
 use crate::client::dlq::{origin_id, origin_topic, topic_of};
 use crate::client::letters::{Ask, Letters};
-use crate::client::record::Record;
 use crate::client::resent::{self, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
 use crate::client::{Message, similar};
@@ -80,6 +77,9 @@ pub struct ExportArgs {
     /// File to write; - is stdout. A file that exists is not overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Go on with the file of an export that broke off: what is in it is not read again
+    #[arg(long)]
+    resume: bool,
     /// Form of the file
     #[arg(long, value_enum, default_value_t = FileForm::Jsonl, value_name = "FORM")]
     format: FileForm,
@@ -91,13 +91,24 @@ pub struct ExportArgs {
     until: Option<When>,
 }
 
-/// Form of a file of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FileForm {
-    /// One JSON object a line
-    Jsonl,
-    /// Comma separated, with a header line
-    Csv,
+impl ExportArgs {
+    /// The command line, without --resume; what was so long ago then is a point in time.
+    fn command(&self, window: (i64, i64)) -> String {
+        let out = self.out.display().to_string();
+        let mut line = format!("rmq dlq export {} --out {}", quoted(&self.group), quoted(&out));
+        if self.format == FileForm::Csv {
+            line.push_str(" --format csv");
+        }
+        for (flag, when, ms) in [
+            ("--since", &self.since, window.0),
+            ("--until", &self.until, window.1),
+        ] {
+            if when.is_some() {
+                line.push_str(&format!(" {flag}={ms}"));
+            }
+        }
+        line
+    }
 }
 
 /// Runs a command on dead letters.
@@ -143,8 +154,8 @@ async fn list(session: &Session, all: bool) -> Result<Rows, Failure> {
         "DlqList",
         &[
             col("group"),
-            col("count"),
-            col("resent_count"),
+            col("count").sums(),
+            col("resent_count").sums(),
             col("oldest"),
             col("newest"),
             col("in_per_min"),
@@ -402,7 +413,7 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
         .and_then(|cluster| state_path(&args.group, cluster))
         .and_then(|path| State::read(&path).ok());
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
+    let (ranges, mut failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
     let some = !ranges.is_empty();
     let topic = topic_of(&args.group);
     let mut messages: Vec<Message> = Vec::new();
@@ -410,7 +421,16 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
         let (mut next, mut here) = (range.begin, 0);
         // The oldest of all queues are wanted, so as many of each.
         while next < range.end && here < limit {
-            let batch = session.client.batch(&topic, range, next, "*").await?;
+            let batch = match session.client.batch(&topic, range, next, "*").await {
+                Ok(batch) => batch,
+                Err(e) => {
+                    let failure = Failure::from(&e);
+                    if !failures.iter().any(|f| f.what == failure.what) {
+                        failures.push(failure);
+                    }
+                    break;
+                }
+            };
             warn_of_damage(session, range, &batch.damage);
             let wanted = batch
                 .messages
@@ -453,128 +473,21 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
     }
     let topic = topic_of(&args.group);
     let (ranges, failures) = ranges(session, &args.group, args.since.as_ref().map(|_| window.0)).await?;
-    let mut file = Writer::new(&args.out, args.format)?;
-    let mut progress = Progress::new(session, "export", total(&ranges));
-    for range in &ranges {
-        let mut next = range.begin;
-        while next < range.end {
-            let batch = session.client.batch(&topic, range, next, "*").await?;
-            warn_of_damage(session, range, &batch.damage);
-            for message in &batch.messages {
-                if (window.0..=window.1).contains(&message.stored_ms) {
-                    file.write(message)?;
-                }
-            }
-            progress.add(u64::try_from(batch.next.saturating_sub(next)).unwrap_or(0));
-            next = batch.next;
-        }
-    }
-    progress.finish();
-    let count = file.finish()?;
+    let copy = Copy {
+        topic: &topic,
+        out: &args.out,
+        form: args.format,
+        resume: args.resume,
+        tags: "*",
+        limit: u64::MAX,
+        command: args.command(window),
+    };
+    let passes = |message: &Message| (window.0..=window.1).contains(&message.stored_ms);
+    let (count, verdict) = copy.run(session, ranges, failures, passes).await?;
     session.note(&format!(
         "{count} dead letters of {} written to {}",
         args.group,
         args.out.display()
     ));
-    Failure::over(&failures, !ranges.is_empty())
-}
-
-/// Messages in all of the ranges.
-pub fn total(ranges: &[QueueRange]) -> Option<u64> {
-    u64::try_from(ranges.iter().map(QueueRange::len).sum::<i64>()).ok()
-}
-
-/// Writes messages to a file or to stdout.
-pub struct Writer {
-    out: Box<dyn std::io::Write>,
-    form: FileForm,
-    count: u64,
-}
-
-impl Writer {
-    /// A new file; one that exists is not overwritten.
-    pub fn new(path: &Path, form: FileForm) -> Result<Self, Failure> {
-        let out: Box<dyn std::io::Write> = if path.as_os_str() == "-" {
-            Box::new(std::io::BufWriter::new(std::io::stdout()))
-        } else {
-            let file = std::fs::File::create_new(path)
-                .map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))?;
-            Box::new(std::io::BufWriter::new(file))
-        };
-        let mut writer = Self { out, form, count: 0 };
-        if form == FileForm::Csv {
-            writer.line(&[
-                "stored",
-                "topic",
-                "origin_topic",
-                "broker",
-                "queue",
-                "offset",
-                "offset_id",
-                "unique_key",
-                "keys",
-                "tag",
-                "reconsume_times",
-                "properties",
-                "body",
-                "body_encoding",
-            ])?;
-        }
-        Ok(writer)
-    }
-
-    fn line(&mut self, fields: &[&str]) -> Result<(), Failure> {
-        let mut csv = csv::Writer::from_writer(Vec::new());
-        csv.write_record(fields).map_err(std::io::Error::from)?;
-        let bytes = csv
-            .into_inner()
-            .map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
-        self.out.write_all(&bytes)?;
-        Ok(())
-    }
-
-    /// Writes one message.
-    pub fn write(&mut self, message: &Message) -> Result<(), Failure> {
-        let record = Record::of(message);
-        match self.form {
-            FileForm::Jsonl => {
-                serde_json::to_writer(&mut self.out, &record).map_err(std::io::Error::from)?;
-                self.out.write_all(b"\n")?;
-            }
-            FileForm::Csv => {
-                let properties: BTreeMap<&String, &String> = record.properties.iter().collect();
-                let properties = serde_json::to_string(&properties)
-                    .map_err(|e| Failure::new(exit::INTERNAL, e.to_string()))?;
-                let numbers = [
-                    record.queue.to_string(),
-                    record.offset.to_string(),
-                    record.reconsume_times.to_string(),
-                ];
-                self.line(&[
-                    record.stored.as_deref().unwrap_or_default(),
-                    &record.topic,
-                    origin_topic(message).unwrap_or_default(),
-                    &record.broker,
-                    &numbers[0],
-                    &numbers[1],
-                    &record.offset_id,
-                    record.unique_key.as_deref().unwrap_or_default(),
-                    &record.keys.join(" "),
-                    record.tag.as_deref().unwrap_or_default(),
-                    &numbers[2],
-                    &properties,
-                    &record.body,
-                    record.body_encoding.as_deref().unwrap_or_default(),
-                ])?;
-            }
-        }
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Ends the file; how many messages are in it.
-    pub fn finish(mut self) -> Result<u64, Failure> {
-        self.out.flush()?;
-        Ok(self.count)
-    }
+    verdict
 }

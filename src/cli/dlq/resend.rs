@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{columns, make_readable, ranges, route_of, row, state_path, total, warn_of_damage};
+use super::{columns, make_readable, ranges, route_of, row, state_path, warn_of_damage};
 use crate::cli::change::{self, Class, Outcome, Plan, Step};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::{BodyForm, window};
+use crate::cli::message_file::total;
 use crate::cli::output::{Filter, Listing, Printer, col};
 use crate::cli::progress::Progress;
 use crate::cli::quoted;

@@ -2,6 +2,7 @@
 
 use super::Old;
 use super::given::{Line, attributes};
+use crate::cli::exit::Failure;
 
 /// Options of three commands that did nothing.
 const FORCE: &str = "-f had no effect in mqadmin either";
@@ -57,11 +58,7 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             Ok(Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
-                .opt("--cluster", given.get("c"))
-                .note(
-                    given.has("b"),
-                    "-b: the file is applied to each broker of the cluster",
-                ))
+                .scope(given))
         },
     },
     Old {
@@ -122,6 +119,10 @@ pub const TABLE: &[Old] = &[
             .opt(
                 "--by",
                 (given.is_true("s") && given.get("g").is_some()).then_some("client"),
+            )
+            .note(
+                given.is_true("s") && given.get("g").is_none(),
+                "-s has no effect without -g, as in mqadmin",
             ))
         },
     },
@@ -173,10 +174,26 @@ pub const TABLE: &[Old] = &[
                 .arg(given.need("g")?)
                 .opt("--topic", Some(given.need("t")?));
             let line = match (given.get("b"), given.get("q"), given.get("o")) {
-                (Some(broker), Some(queue), Some(offset)) => {
-                    line.opt("--queue", Some(&format!("{broker}/{queue}={offset}")))
+                (Some(broker), Some(queue), Some(offset)) => line
+                    .opt("--queue", Some(&format!("{broker}/{queue}={offset}")))
+                    .opt("--broker", Some(broker))
+                    .note(given.has("s"), "-s has no effect beside -o"),
+                (Some(_), Some(_), None) if given.get("s") == Some("-1") => {
+                    return Err(Failure::usage(
+                        "-s -1 of one queue was its beginning, of a topic the end: say earliest or latest",
+                    ));
                 }
-                _ => line.opt("--to", Some(reset_time(given.need("s")?))),
+                (Some(broker), Some(queue), None) => line
+                    .opt("--queue", Some(&format!("{broker}/{queue}")))
+                    .opt("--to", Some(reset_time(given.need("s")?)))
+                    .opt("--broker", Some(broker)),
+                (None, None, None) => line.opt("--to", Some(reset_time(given.need("s")?))),
+                // mqadmin moved the whole topic then.
+                _ => {
+                    return Err(Failure::usage(
+                        "-b and -q name one queue together, and -o is an offset in it",
+                    ));
+                }
             };
             Ok(line
                 .flag("--execute", true)
@@ -296,7 +313,11 @@ pub const TABLE: &[Old] = &[
     },
 ];
 
-/// mqadmin took -1 for the end.
+/// mqadmin took -1 for the end, and a number is a time: a small one is before every message.
 fn reset_time(text: &str) -> &str {
-    if text == "-1" { "latest" } else { text }
+    match text.parse::<i64>() {
+        Ok(-1) => "latest",
+        Ok(ms) if (0..1_000_000_000).contains(&ms) => "earliest",
+        _ => text,
+    }
 }

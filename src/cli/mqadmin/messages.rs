@@ -16,9 +16,15 @@ fn by_id(given: &Given<'_>, id: &str) -> Result<Line, Failure> {
             .opt("--topic", topic)
             .opt("--group", Some(group))
             .opt("--client", Some(client)),
-        _ => Line::read("message view").arg(id).opt("--topic", topic),
+        (group, client) => Line::read("message view")
+            .arg(id)
+            .opt("--topic", topic)
+            .note(group.is_some() || client.is_some(), ALONE),
     })
 }
+
+/// One of two options that mean something together only.
+const ALONE: &str = "-g and -d have an effect together only: they push the message to a client";
 
 /// `-b` and `-e` as a window.
 fn window(line: Line, given: &Given<'_>, from: &str, begin: &str, end: &str) -> Line {
@@ -43,12 +49,14 @@ pub const TABLE: &[Old] = &[
             let [id] = ids.as_slice() else {
                 return Err(Failure::usage("one message a command: -i names several"));
             };
-            let line = if given.is_true("s") {
+            let pushes = given.get("g").is_some() && given.get("d").is_some();
+            let line = if given.is_true("s") && !pushes {
                 Line::change("message resend")
                     .arg(*id)
                     .opt("--topic", given.get("t"))
+                    .note(given.has("g") || given.has("d"), ALONE)
             } else {
-                by_id(given, id)?
+                by_id(given, id)?.note(given.is_true("s"), "-s has no effect beside -g and -d")
             };
             Ok(line
                 .note(given.has("u"), "-u, a unit's name, has no effect in rmq")
@@ -91,13 +99,15 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             let id = given.need("i")?;
             let topic = given.need("t")?;
-            let line = if given.has("a") && given.get("d").is_none() {
+            let pushes = given.get("g").is_some() && given.get("d").is_some();
+            let line = if given.has("a") && !pushes {
                 Line::read("message find")
                     .opt("--topic", Some(topic))
                     .opt("--unique-id", Some(id))
                     .flag("--all-copies", true)
+                    .note(given.has("g") || given.has("d"), ALONE)
             } else {
-                by_id(given, id)?
+                by_id(given, id)?.note(given.has("a"), "-a has no effect beside -g and -d")
             };
             Ok(line.note(given.has("c"), LMQ))
         },
@@ -189,7 +199,12 @@ pub const TABLE: &[Old] = &[
             };
             if given.is_true("f") && !given.is_true("p") {
                 let line = place(Line::read("message count"))?.opt("--by", Some("tag"));
-                return Ok(window(line, given, "--since", "b", "e").opt("--tag", given.get("s")));
+                return Ok(window(line, given, "--since", "b", "e")
+                    .opt("--tag", given.get("s"))
+                    .note(
+                        given.has("c") || given.has("d"),
+                        "-c and -d are of printed messages, and -f without -p true prints none",
+                    ));
             }
             let line = place(Line::read("message list"))?;
             Ok(window(line, given, "--from", "b", "e")
@@ -199,7 +214,7 @@ pub const TABLE: &[Old] = &[
                 .opt("--limit", Some("0"))
                 .note(
                     given.is_true("f"),
-                    "the numbers by tag are a command of their own: rmq message count --by tag",
+                    "-f: the numbers by tag are a command of their own: rmq message count --by tag",
                 )
                 .note(!given.is_true("p"), "mqadmin printed nothing without -p true"))
         },
@@ -223,6 +238,7 @@ pub const TABLE: &[Old] = &[
                 .opt("--queue", given.get("i"))
                 .opt("--from", given.get("s"))
                 .opt("--from-offset", given.get("o").filter(|_| !given.has("s")))
+                .note(given.has("o") && given.has("s"), "-o has no effect beside -s")
                 .opt("--until", given.get("e"))
                 .opt("--limit", Some(given.get("c").unwrap_or("128")))
                 .note(given.has("g"), "-g: rmq reads without a group"))

@@ -7,10 +7,13 @@ use crate::cli::exit::Failure;
 /// A command on the brokers of `-b` or `-c`; as a positional argument and an option.
 fn brokers(line: Line, given: &Given<'_>) -> Line {
     match given.get("b") {
-        Some(broker) => line.arg(broker),
+        Some(broker) => line.arg(broker).note(given.has("c"), BESIDE),
         None => line.opt("--cluster", given.get("c")),
     }
 }
+
+/// mqadmin looked at the cluster only where no broker was named.
+const BESIDE: &str = "-c has no effect beside -b";
 
 /// The same where mqadmin took all clusters without either.
 fn all(line: Line, given: &Given<'_>) -> Line {
@@ -87,9 +90,11 @@ pub const TABLE: &[Old] = &[
         options: &[("b", "brokerAddr", true), ("c", "clusterName", true)],
         line: |given| {
             match given.get("b") {
-                Some(broker) => Ok(Line::read("broker get-config").arg(broker)),
+                Some(broker) => Ok(Line::read("broker get-config")
+                    .arg(broker)
+                    .note(given.has("c"), BESIDE)),
                 // One broker after the other is what a cluster's configuration is exported for.
-                None => Ok(Line::read("export config").opt("--cluster", Some(given.need("c")?))),
+                None => Ok(Line::read("export config --all").opt("--cluster", Some(given.need("c")?))),
             }
         },
     },
@@ -106,7 +111,11 @@ pub const TABLE: &[Old] = &[
             let pair = format!("{}={}", given.need("k")?, given.need("v")?);
             Ok(brokers(Line::change("broker set-config"), given)
                 .arg(pair)
-                .flag("--replicas", given.has("a") && given.get("b").is_none()))
+                .flag("--replicas", given.has("a") && given.get("b").is_none())
+                .note(
+                    given.has("a") && given.has("b"),
+                    "-a has no effect beside -b: one broker is set",
+                ))
         },
     },
     Old {
@@ -578,12 +587,12 @@ pub const TABLE: &[Old] = &[
     Old {
         name: "exportConfigs",
         options: &[("c", "clusterName", true), ("f", "filePath", true)],
-        line: |given| Ok(export("export config", "configs.json", given)),
+        line: |given| Ok(export("export config --mqadmin", "configs.json", given)),
     },
     Old {
         name: "exportMetrics",
         options: &[("c", "clusterName", true), ("f", "filePath", true)],
-        line: |given| Ok(export("export metrics", "metrics.json", given)),
+        line: |given| Ok(export("export metrics --mqadmin", "metrics.json", given)),
     },
     Old {
         name: "exportMetadataInRocksDB",
@@ -634,6 +643,10 @@ pub const TABLE: &[Old] = &[
             }
             Ok(brokers(Line::change("broker export-config"), given)
                 .opt("--tables", given.get("t"))
+                .note(
+                    given.has("p") || given.has("e") || given.has("j"),
+                    "-p, -e and -j are of a store on this machine and have no effect beside -b and -c",
+                )
                 .note(true, "the brokers write the files on their own machines"))
         },
     },

@@ -47,11 +47,7 @@ pub const TABLE: &[Old] = &[
         line: |given| {
             Ok(Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
-                .opt("--cluster", given.get("c"))
-                .note(
-                    given.has("b"),
-                    "-b: the file is applied to each broker of the cluster",
-                ))
+                .scope(given))
         },
     },
     Old {
@@ -86,7 +82,11 @@ pub const TABLE: &[Old] = &[
     Old {
         name: "topicRoute",
         options: &[("t", "topic", true), ("l", "list", false)],
-        line: |given| Ok(Line::read("topic route").arg(given.need("t")?)),
+        line: |given| {
+            Ok(Line::read("topic route")
+                .arg(given.need("t")?)
+                .note(given.has("l"), "-l chose a table, which rmq prints anyway"))
+        },
     },
     Old {
         name: "topicStatus",
@@ -111,14 +111,17 @@ pub const TABLE: &[Old] = &[
         ],
         line: |given| {
             let topic = given.need("t")?;
-            match given.need("m")?.to_ascii_lowercase().as_str() {
-                "get" => Ok(Line::read("topic order get").arg(topic)),
-                "put" => Ok(Line::change("topic order set").arg(topic).arg(given.need("v")?)),
-                "delete" => Ok(Line::change("topic order unset").arg(topic)),
-                other => Err(Failure::usage(format!(
-                    "-m {other}: the methods are put, get and delete"
-                ))),
-            }
+            let line = match given.need("m")?.to_ascii_lowercase().as_str() {
+                "get" => Line::read("topic order get").arg(topic),
+                "put" => return Ok(Line::change("topic order set").arg(topic).arg(given.need("v")?)),
+                "delete" => Line::change("topic order unset").arg(topic),
+                other => {
+                    return Err(Failure::usage(format!(
+                        "-m {other}: the methods are put, get and delete"
+                    )));
+                }
+            };
+            Ok(line.note(given.has("v"), "-v has no effect but with -m put"))
         },
     },
     Old {

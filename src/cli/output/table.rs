@@ -51,10 +51,15 @@ impl Printer {
     /// The columns that a terminal of this width has no room for: first those that matter less, then others from the right.
     /// The first column stays, it says which row it is. A text gives way before a column does, down to [`LEAST`].
     fn left_out(&self, listing: &Listing, width: usize) -> Vec<usize> {
+        let totals = self.totals(listing);
         let needs: Vec<usize> = (0..listing.columns.len())
             .map(|i| {
                 let head = heading(&listing.columns[i]).width();
-                let cells = listing.rows.iter().map(|row| self.shown(&row[i]).width());
+                let cells = listing
+                    .rows
+                    .iter()
+                    .chain(&totals)
+                    .map(|row| self.shown(&row[i]).width());
                 let most = cells.max().unwrap_or(0).max(head);
                 if is_whole(listing, i) {
                     most
@@ -78,10 +83,31 @@ impl Printer {
         left_out
     }
 
+    /// The last row of a terminal's table: what the columns that add up come to.
+    fn totals(&self, listing: &Listing) -> Option<Vec<Cell>> {
+        if self.width.is_none() || listing.rows.len() < 2 || listing.columns.first()?.sums {
+            return None;
+        }
+        let sums: Vec<Cell> = listing
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, column)| match i {
+                0 => "TOTAL".into(),
+                _ if column.sums => sum(listing.rows.iter().map(|row| &row[i])),
+                _ => Cell::Text(String::new()),
+            })
+            .collect();
+        let any = sums.iter().any(Cell::is_number);
+        any.then_some(sums)
+    }
+
     fn text(&self, listing: &Listing, width: Option<usize>) -> String {
+        let totals = self.totals(listing);
         let mut cells: Vec<Vec<String>> = listing
             .rows
             .iter()
+            .chain(&totals)
             .map(|row| row.iter().map(|c| self.shown(c)).collect())
             .collect();
         let heads: Vec<String> = listing.columns.iter().map(heading).collect();
@@ -130,6 +156,16 @@ impl Printer {
         }
         text
     }
+}
+
+/// What the known numbers come to; nothing where none is known.
+fn sum<'a>(cells: impl Iterator<Item = &'a Cell>) -> Cell {
+    cells.fold(Cell::Text(String::new()), |sum, cell| match (&sum, cell) {
+        (Cell::Int(a), Cell::Int(b)) => Cell::Int(a.saturating_add(*b)),
+        (Cell::Float(a), Cell::Float(b)) => Cell::Float(a + b),
+        (Cell::Text(_), Cell::Int(_) | Cell::Float(_)) => cell.clone(),
+        _ => sum,
+    })
 }
 
 /// `1.2k`, `3.4M`: three digits and a unit of thousands.

@@ -102,6 +102,16 @@ impl Client {
         }
     }
 
+    /// What was put into a topic of one broker.
+    pub async fn topic_put(
+        &self,
+        broker: &Server,
+        topic: &str,
+        deadline: Deadline,
+    ) -> Result<Traffic, Error> {
+        self.counter(broker, TOPIC_PUT, topic.to_owned(), deadline).await
+    }
+
     /// A topic's traffic, size and groups on `brokers`.
     pub async fn topic_use(&self, brokers: &[BrokerAt], topic: &str) -> TopicUse {
         let deadline = self.deadline();

@@ -214,6 +214,8 @@ pub(super) fn is_default_policy(policy: &GroupRetryPolicy) -> bool {
 pub struct Held {
     /// The masters.
     pub brokers: Vec<BrokerAt>,
+    /// Names of the cluster's other masters: what a file says of them is meant for another time.
+    pub others: BTreeSet<String>,
     /// Topics by broker.
     pub topics: BTreeMap<BrokerId, BTreeMap<String, TopicConfig>>,
     /// Groups by broker.

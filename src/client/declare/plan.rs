@@ -178,7 +178,7 @@ fn topic_fields(before: Option<&TopicConfig>, after: &TopicConfig) -> Vec<Field>
 /// deletions. With `prune`, user objects that the file does not have are deleted, of each kind that it has any of.
 /// The error names a broker that does not exist.
 pub fn changes(declared: &Declared, held: &Held, prune: bool) -> Result<Vec<Change>, String> {
-    let names = held.names();
+    let names: BTreeSet<String> = held.names().union(&held.others).cloned().collect();
     let wanted = |brokers: Vec<&String>, what: String| -> Result<(), String> {
         match brokers.into_iter().find(|b| !names.contains(*b)) {
             Some(broker) => Err(format!(
@@ -307,6 +307,19 @@ mod tests {
             let declared = parse(&text).unwrap();
             assert_eq!(changes(&declared, &held, true), Ok(Vec::new()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_part_of_the_masters_gets_its_part_of_the_file() {
+        let mut held = held(&[("Same", "*", 8)]);
+        held.brokers.retain(|broker| broker.id.name == "broker-b");
+        let text = "api = \"rmq/v1\"\n[topic.New.broker.broker-a]\n[group.g]\nretry_max = 3\n";
+        let declared = parse(text).unwrap();
+        assert!(changes(&declared, &held, false).is_err(), "broker-a is not there");
+        held.others = ["broker-a".to_owned()].into();
+        let changes = changes(&declared, &held, false).unwrap();
+        let told: Vec<(&str, &str)> = changes.iter().map(|c| (c.name(), &*c.broker().id.name)).collect();
+        assert_eq!(told, [("g", "broker-b")]);
     }
 
     #[test]

@@ -144,6 +144,58 @@ async fn a_wrong_file_changes_nothing_and_names_its_line() {
     cluster.stop().await;
 }
 
+/// mqadmin's -b meant one broker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_applied_to_one_broker_of_a_cluster() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let path = cluster.dir().join("topics.json");
+    let file = path.to_str().unwrap();
+    std::fs::write(
+        &path,
+        r#"[{"topicName":"T","readQueueNums":3,"writeQueueNums":3,"perm":6}]"#,
+    )
+    .unwrap();
+    let addr = cluster.brokers[1].addr().to_string();
+    let bridged = rmq
+        .run(&["mqadmin", "updateTopicList", "-b", &addr, "-f", file])
+        .await;
+    assert_eq!(bridged.code, 0, "{bridged:?}");
+    let on = async |topic: &str| -> Vec<String> {
+        let ran = rmq.run(&["topic", "get", topic, "-o", "json"]).await;
+        let brokers = items(&ran).into_iter();
+        brokers
+            .map(|row| row["broker"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(on("T").await, ["broker-b"]);
+    // What the file says of the others is no fault, and nothing is done there.
+    let toml = cluster.dir().join("parts.toml");
+    let text = "api = \"rmq/v1\"\n[topic.T.broker.broker-a]\nqueues = 3\n[group.G]\nretry_max = 3\n";
+    std::fs::write(&toml, text).unwrap();
+    let toml = toml.to_str().unwrap();
+    let differs = rmq
+        .run(&["diff", "-f", toml, "--broker", "broker-b", "-o", "json"])
+        .await;
+    assert_eq!(differs.code, 10, "{differs:?}");
+    let targets: Vec<serde_json::Value> = items(&differs)
+        .iter()
+        .map(|row| json!([row["name"], row["target"]]))
+        .collect();
+    assert_eq!(targets, [json!(["G", "broker-b"])]);
+    let applied = rmq.run(&["apply", "-f", toml, "--broker", &addr, "--yes"]).await;
+    assert_eq!(applied.code, 0, "{applied:?}");
+    assert_eq!(on("T").await, ["broker-b"]);
+    let groups = rmq.rows(&["group", "get", "G"]).await;
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    // A prune of one broker would take the routes of the others.
+    let pruned = rmq
+        .run(&["apply", "-f", toml, "--broker", &addr, "--prune"])
+        .await;
+    assert_eq!(pruned.code, 2, "{pruned:?}");
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sides_are_compared_and_one_is_made_like_the_other() {
     let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
@@ -187,6 +239,22 @@ async fn sides_are_compared_and_one_is_made_like_the_other() {
     assert!(!apply.stdout.contains("Queues"), "{apply:?}");
     let nowhere = rmq.line("topic diff broker-a broker-z").await;
     assert_eq!(nowhere.code, 4, "{nowhere:?}");
+    // A file is JSON, whole, unless another form is asked for.
+    let dir = cluster.dir().to_str().unwrap();
+    for (form, part) in [
+        ("", "\"kind\": \"ConfigExport\""),
+        ("-o csv", "cluster,broker,key,value\n"),
+        ("-o table", "CLUSTER"),
+    ] {
+        let out = format!("{dir}/settings{}", form.trim_start_matches("-o "));
+        let ran = rmq
+            .line(format!("export config --out {out} {form}").trim_end())
+            .await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert!(text.contains(part), "{form}: {text}");
+    }
+    mqadmin_files(&rmq, dir).await;
     // Reports of settings and figures, one row each.
     let config = rmq
         .rows(&["export", "config", "--filter", "key=fileReservedTime"])
@@ -198,6 +266,64 @@ async fn sides_are_compared_and_one_is_made_like_the_other() {
         (2, &json!(3), &json!(8))
     );
     cluster.stop().await;
+}
+
+/// `configs.json` and `metrics.json` have the keys that Java's ExportConfigsCommand and ExportMetricsCommand write.
+async fn mqadmin_files(rmq: &crate::cli::Rmq, dir: &str) {
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(format!("{dir}/{name}")).unwrap()).unwrap()
+    };
+    for name in ["exportConfigs", "exportMetrics"] {
+        let ran = rmq
+            .line(&format!("mqadmin {name} -c DefaultCluster -f {dir}"))
+            .await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let configs = read("configs.json");
+    assert_eq!(
+        configs["clusterScale"],
+        json!({"namesrvSize": 1, "masterBrokerSize": 2, "slaveBrokerSize": 0})
+    );
+    let one = configs["brokerConfigs"]["broker-a"].as_object().unwrap();
+    assert_eq!(one["brokerName"], "broker-a");
+    assert_eq!(one["brokerClusterName"], "DefaultCluster");
+    assert_eq!(one["brokerId"], "0");
+    let wanted = [
+        "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable",
+        "brokerClusterName",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "fileReservedTime",
+        "filterServerNums",
+        "flushDiskType",
+        "maxMessageSize",
+        "messageDelayLevel",
+        "msgTraceTopicName",
+        "slaveReadEnable",
+        "traceOn",
+        "traceTopicEnable",
+        "useTLS",
+    ];
+    // Java leaves out what a broker does not tell.
+    assert!(one.keys().all(|key| wanted.contains(&key.as_str())), "{one:?}");
+    let metrics = read("metrics.json");
+    let quota = &metrics["evaluateReport"]["broker-b"]["runtimeQuota"];
+    assert_eq!(
+        (&quota["topicSize"], &quota["groupSize"]),
+        (&json!(2), &json!(0)),
+        "{metrics}"
+    );
+    assert_eq!(quota["tps"]["scheduleInTps"], 0.0);
+    assert!(quota["diskRatio"]["commitLogDiskRatio"].is_string(), "{metrics}");
+    assert_eq!(metrics["totalData"]["totalOneDayNum"]["normalOneDayInNum"], 0);
+    let all = rmq
+        .run(&["mqadmin", "--no-hint", "getBrokerConfig", "-c", "DefaultCluster"])
+        .await;
+    for key in ["listenPort", "brokerName", "storePathRootDir"] {
+        assert!(all.stdout.contains(key), "{key}: {all:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,6 +361,32 @@ async fn a_tail_follows_in_the_order_of_store_time() {
         .collect();
     let bodies: Vec<&str> = rows.iter().map(|r| r["body"].as_str().unwrap()).collect();
     assert_eq!(bodies, ["m0", "m1", "m2", "m3", "m4", "m5"]);
+    // As message list shows them, from an offset of each queue.
+    let lines = async |words: &[&str]| {
+        let all = ["message", "tail", "--topic", "T"].iter().chain(words);
+        let ran = rmq.run(&all.copied().collect::<Vec<_>>()).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let mut lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let format = ["--format", "{keys}:{body}", "--from-offset", "0"];
+    let wanted = ["even:m0", "even:m2", "even:m4", "odd:m1", "odd:m3", "odd:m5"];
+    assert_eq!(lines(&format).await, wanted);
+    let followed: Vec<&str> = format
+        .iter()
+        .chain(&["--follow", "--limit", "6"])
+        .copied()
+        .collect();
+    assert_eq!(lines(&followed).await, wanted);
+    let behind = lines(&["--format", "{offset}", "--from-offset", "1"]).await;
+    assert!(behind.iter().all(|offset| offset == "1"), "{behind:?}");
+    assert_eq!(
+        lines(&["--format", "{body}", "--decode", "gbk", "--limit", "6"])
+            .await
+            .len(),
+        6
+    );
     // Filters, and an end by time alone.
     let odd = rmq
         .line("message tail --topic T --follow --from earliest --key odd --for 2s -o jsonl")

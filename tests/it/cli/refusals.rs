@@ -203,6 +203,73 @@ async fn nobody_to_ask_is_13_and_a_dry_run_changes_nothing() {
     cluster.stop().await;
 }
 
+/// §2: --dry-run computes and prints; what is deleted is asked about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_leaves_the_configuration_file_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let rmq = Rmq::new("127.0.0.1:1", home.path());
+    let line = async |line: &str, code: i32| {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+        ran
+    };
+    for name in ["one", "two"] {
+        line(&format!("config set {name} namesrv 127.0.0.1:9876"), 0).await;
+    }
+    line("config use one", 0).await;
+    let file = home.path().join(".config/rmq/config.toml");
+    let text = || std::fs::read_to_string(&file).unwrap();
+    let before = text();
+    for (change, field) in [
+        ("config use two", "current"),
+        ("config set one protected true", "contexts.one.protected"),
+        ("config set new cluster C", "contexts.new.cluster"),
+        ("config set journal off", "journal"),
+        ("config delete one", "contexts.one.namesrv"),
+    ] {
+        let planned = line(&format!("{change} --dry-run -o json"), 0).await;
+        let fields: Vec<serde_json::Value> = items(&planned).iter().map(|r| r["field"].clone()).collect();
+        assert!(fields.contains(&field.into()), "{change}: {planned:?}");
+        assert_eq!(text(), before, "{change}");
+    }
+    // A context that is broken, or not there, is told as without a dry run.
+    line("config use nope --dry-run", 4).await;
+    line("config set one namesrv nonsense --dry-run", 2).await;
+    // Nobody can be asked.
+    line("config delete one", 13).await;
+    assert_eq!(text(), before);
+    line("config delete one --yes", 0).await;
+    assert!(!text().contains("one"), "{}", text());
+    line("config use two", 0).await;
+}
+
+/// §1: one of --cluster, --broker and --all-clusters; a context's cluster is a default only.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_cluster_is_read_although_the_context_names_one() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    for line in ["config set prod cluster Other", "config use prod"] {
+        assert_eq!(rmq.line(line).await.code, 0, "{line}");
+    }
+    clean(&rmq.line("broker list").await, 4, "Other");
+    for line in [
+        "broker list --all-clusters",
+        "topic list --all-clusters",
+        "cluster list --all-clusters",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    assert_eq!(rmq.rows(&["broker", "list", "--all-clusters"]).await.len(), 1);
+    for line in [
+        "broker list --all-clusters --cluster DefaultCluster",
+        "topic list --all-clusters --broker broker-a",
+    ] {
+        clean(&rmq.line(line).await, 2, "--all-clusters");
+    }
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_protected_context_wants_the_clusters_name() {
     let cluster = Cluster::start(&["broker-a"]).await;

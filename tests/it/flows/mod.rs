@@ -96,7 +96,7 @@ impl Reader {
     }
 }
 
-async fn until(what: &str, limit: Duration, mut good: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, limit: Duration, mut good: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + limit;
     while !good().await {
         assert!(Instant::now() < end, "not in time: {what}");

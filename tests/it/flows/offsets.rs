@@ -74,6 +74,22 @@ async fn a_reset_replays_what_its_preview_said_and_can_be_undone() {
     assert_eq!(committed(&rmq, "CG").await, [5, 2]);
     done(&rmq, "group reset CG --topic T --shift -1 --execute --yes").await;
     assert_eq!(committed(&rmq, "CG").await, [4, 1]);
+    // One queue, by its broker's address and through the old command: mqadmin's -b is an address.
+    let addr = cluster.brokers[0].addr().to_string();
+    let line = format!("group reset CG --topic T --to latest --queue {addr}/0 --execute --yes");
+    done(&rmq, &line).await;
+    assert_eq!(committed(&rmq, "CG").await, [5, 1]);
+    let old = format!("mqadmin resetOffsetByTime -g CG -t T -s 0 -b {addr} -q 0");
+    done(&rmq, &old).await;
+    assert_eq!(committed(&rmq, "CG").await, [0, 1], "the other queue stays");
+    done(&rmq, &format!("{old} -o 4")).await;
+    assert_eq!(committed(&rmq, "CG").await, [4, 1]);
+    for half in [format!("-b {addr}"), "-q 0".to_owned()] {
+        let line = format!("mqadmin resetOffsetByTime -g CG -t T -s 0 {half}");
+        let refused = rmq.line(&line).await;
+        assert_eq!(refused.code, 2, "{refused:?}");
+    }
+    assert_eq!(committed(&rmq, "CG").await, [4, 1]);
     let skip = done(&rmq, "group skip CG --topic T -o json").await;
     assert_eq!(preview_of(&json(&skip)), (0, 5));
     done(&rmq, "group skip CG --topic T --execute --yes").await;
