@@ -760,6 +760,20 @@ impl Model {
         total
     }
 
+    /// A topic by its name.
+    pub fn topic(&self, name: &str) -> Option<&TopicState> {
+        let topics = &self.snapshot.topics;
+        let at = topics.binary_search_by(|t| t.name.as_str().cmp(name)).ok()?;
+        Some(&topics[at])
+    }
+
+    /// A group by its name.
+    pub fn group(&self, name: &str) -> Option<&GroupState> {
+        let groups = &self.snapshot.groups;
+        let at = groups.binary_search_by(|g| g.name.as_str().cmp(name)).ok()?;
+        Some(&groups[at])
+    }
+
     /// Groups that have a position in a topic.
     pub fn groups_of(&self, topic: &str) -> usize {
         self.groups_by_topic.get(topic).copied().unwrap_or(0)
