@@ -10,6 +10,7 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use super::beside::Beside;
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
+use super::history::Course;
 use super::input::Input;
 use super::keys::{Command, Keys};
 use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
@@ -654,10 +655,10 @@ impl App {
 
     /// A backlog that does not shrink.
     fn stays(&self, group: &str) -> bool {
-        self.model
-            .group_series
-            .get(group)
-            .is_some_and(|lag| lag.last() > Some(0.0) && lag.slope(SLOPE_WINDOW_MS).is_none_or(|s| s >= 0.0))
+        self.model.group_series.get(group).is_some_and(|lag| {
+            let falls = |course: Course| !course.is_noise() && course.slope < 0.0;
+            lag.last() > Some(0.0) && !lag.course(SLOPE_WINDOW_MS).is_some_and(falls)
+        })
     }
 
     /// Names of the rows of a pane that are on the screen.

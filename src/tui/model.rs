@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
-use super::history::{Counter, RATE_LEAST_MS, Reading, Series};
+use super::history::{Counter, Course, RATE_LEAST_MS, Reading, Series};
 use super::messages::search::Question;
 use super::record::{Recorded, Track};
 use super::want::{Found, TopicDetail, Want};
@@ -864,7 +864,8 @@ impl Model {
         });
         let lag_rising = self.group_series.iter().filter_map(|(name, series)| {
             let since = i64::try_from(series.rising_since()?).ok()?;
-            let slope = series.slope(SLOPE_WINDOW_MS).filter(|s| *s > 0.0)?;
+            let rises = |course: &Course| !course.is_noise() && course.slope > 0.0;
+            let slope = series.course(SLOPE_WINDOW_MS).filter(rises)?.slope;
             Some((name.clone(), (duration_ms(now_ms.saturating_sub(since)), slope)))
         });
         Trends {

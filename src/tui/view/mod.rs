@@ -221,8 +221,8 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     groups.push(total("in", model.put_total(), "/s"));
     groups.push(total("out", model.get_total(), "/s"));
     let mut lag = total("lag", model.lag_total(), "");
-    let slope = model.lag.slope(super::model::SLOPE_WINDOW_MS);
-    match slope.map(|s| trend(model.lag.last().unwrap_or(0.0), s)) {
+    let course = model.lag.course(super::model::SLOPE_WINDOW_MS);
+    match course.map(|course| trend(model.lag.last().unwrap_or(0.0), course)) {
         Some(Trend::Rising) => lag.push(("▲ ".to_owned(), Role::Warn)),
         Some(Trend::Falling) => lag.push(("▼ ".to_owned(), Role::Ok)),
         Some(Trend::Flat) | None => {}
