@@ -506,12 +506,26 @@ impl App {
         self.works.iter().rev().filter(of).find(|w| w.is_running())
     }
 
-    /// The scaling of a topic that is kept: on its way, or interrupted.
+    /// The scaling of a topic that is kept: on its way, or interrupted. One of a topic of the same name in another cluster
+    /// of these name servers is not this topic's.
     pub fn kept_way(&self, topic: &str) -> Option<&KeptWay> {
-        match self.found(&Want::Ways).get() {
-            Some(Found::Ways(ways)) => ways.iter().find(|way| way.topic == topic),
-            _ => None,
-        }
+        let Some(Found::Ways(ways)) = self.found(&Want::Ways).get() else {
+            return None;
+        };
+        let brokers = &self.shown().topic(topic)?.brokers;
+        let is_here = |way: &KeptWay| brokers.iter().any(|on| on.broker.cluster == way.cluster);
+        ways.iter().find(|way| way.topic == topic && is_here(way))
+    }
+
+    /// The command of a key here.
+    pub(super) fn command(&self, key: KeyEvent) -> Option<Command> {
+        let settings = &self.settings;
+        settings.keys.command(key, self.place.screen, settings.read_only)
+    }
+
+    /// The key that stands for a command here, for a hint.
+    pub fn key(&self, command: Command) -> String {
+        self.settings.keys.hint(command, self.place.screen)
     }
 
     /// The keys that take the scaling of a topic back: from a list the topic is opened first.
