@@ -165,6 +165,11 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// The value of the last reading that counted.
+    pub fn value(&self) -> Option<u64> {
+        self.last.map(|(_, value)| value)
+    }
+
     /// Change a second since an earlier reading, at least [`RATE_LEAST_MS`] ago. A counter that went back (restart) starts
     /// anew.
     pub fn rate(&mut self, at_ms: u64, value: u64) -> Reading {

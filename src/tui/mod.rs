@@ -19,6 +19,7 @@ pub mod dead;
 pub mod deed;
 pub mod events;
 pub mod export;
+pub mod flow;
 pub mod form;
 pub mod history;
 pub mod input;

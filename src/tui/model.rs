@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
+use super::flow::Flows;
 use super::history::{Counter, Course, RATE_LEAST_MS, Reading, Series};
 use super::messages::search::Question;
 use super::record::{Recorded, Track};
@@ -154,7 +155,10 @@ pub struct Total {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Parts {
     topics: Seen<NamedTopics>,
+    /// The broker's own averages by topic.
     rates: BTreeMap<String, Seen<f64>>,
+    /// What two looks at the positions of its groups tell.
+    flows: Flows,
     lag: Seen<Vec<GroupLag>>,
     listed_ms: i64,
     put: Counter,
@@ -333,6 +337,19 @@ impl Model {
         self.found.remove(want);
     }
 
+    /// Messages a second that a group takes: what the brokers say, and where that is nought, as it is before they have
+    /// sampled twice, what two looks at its positions tell.
+    pub fn taken(&self, group: &str, average: f64, now_ms: i64) -> f64 {
+        if average > 0.0 {
+            return average;
+        }
+        let taken = self
+            .parts
+            .values()
+            .filter_map(|parts| parts.flows.taken(group, now_ms));
+        taken.reduce(|a, b| a + b).unwrap_or(average)
+    }
+
     /// Masters that do not answer: their part is missing everywhere.
     pub fn silent_masters(&self) -> impl Iterator<Item = &BrokerState> {
         let masters = self.snapshot.brokers.iter().filter(|b| b.broker.is_master());
@@ -486,14 +503,26 @@ impl Model {
                 self.topics_changed = true;
             }
             BrokerTold::TopicRate(topic, answer) => {
-                if answer.is_ok() {
-                    self.rates_told.insert(topic.clone());
+                let rate = parts.rates.entry(topic.clone()).or_default();
+                let is_told = answer.is_ok();
+                put(rate, answer, at_ms);
+                if is_told && parts.flows.stored(&topic, rate).is_none() {
+                    self.rates_told.insert(topic);
                 }
-                put(parts.rates.entry(topic).or_default(), answer, at_ms);
                 self.topics_changed = true;
             }
             BrokerTold::Missed(beats) => parts.missed = parts.missed.saturating_add(beats),
             BrokerTold::Lag(answer) => {
+                if let Ok(rows) = &answer {
+                    let topics = parts.topics.get().into_iter().flatten();
+                    let writes: HashMap<&str, i32> = topics
+                        .map(|(name, on)| (name.as_str(), on.write_queues))
+                        .collect();
+                    let writes = |topic: &str| usize::try_from(*writes.get(topic)?).ok();
+                    let told = parts.flows.read(at_ms, rows, parts.get.value(), writes);
+                    self.topics_changed |= !told.is_empty();
+                    self.rates_told.extend(told);
+                }
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
             }
@@ -628,6 +657,9 @@ impl Model {
             for (name, on) in parts.topics.get().into_iter().flatten() {
                 let mut on = on.clone();
                 if let Some(rate) = parts.rates.get(name) {
+                    on.in_tps = rate.clone();
+                }
+                if let Some(rate) = parts.flows.stored(name, &on.in_tps) {
                     on.in_tps = rate.clone();
                 }
                 if silent.contains(&on.broker) {
@@ -900,6 +932,11 @@ fn queue_rates(now: &mut TopicDetail, before: &TopicDetail, passed_ms: i64) {
             .map(|q| queue.max - q.max)
             .filter(|more| *more >= 0)
             .map(|more| more as f64 * 1000.0 / passed_ms as f64);
+    }
+    // The broker's average of a minute is nought at the beginning, and late afterwards.
+    let known: Option<Vec<f64>> = now.queues.iter().map(|queue| queue.in_tps).collect();
+    if let Some(rates) = known.filter(|rates| !rates.is_empty()) {
+        now.in_tps = rates.iter().sum();
     }
 }
 
@@ -1252,6 +1289,58 @@ mod tests {
         // Asked again at once by an impatient operator.
         assert_eq!(rate(210, 3100), Some(100.0));
         assert_eq!(rate(210, 5100), Some(0.0));
+        match m.found(&want).get() {
+            Some(Found::Topic(detail)) => assert_eq!(detail.in_tps, 0.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The averages of a minute say nought, or nothing, for the first 20 s.
+    #[test]
+    fn what_flows_in_a_young_cluster_is_seen_after_two_looks() {
+        let mut m = model();
+        let topics = vec![(
+            "T".to_owned(),
+            TopicOnBroker {
+                broker: id("a"),
+                ..TopicOnBroker::default()
+            },
+        )];
+        let told = |told, at_ms| Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Broker(id("a"), told),
+        };
+        let lag = |max: i64, committed: i64| {
+            let row = GroupLag {
+                group: "G".into(),
+                topic: "T".into(),
+                broker: "a".into(),
+                max,
+                committed: Some(committed),
+                ..GroupLag::default()
+            };
+            BrokerTold::Lag(Ok(vec![row]))
+        };
+        let handed = |total: i64| {
+            let entries = BTreeMap::from([("msgGetTotalTodayNow".to_owned(), total.to_string())]);
+            BrokerTold::Runtime(Ok((Box::new(RuntimeInfo::parse(entries)), Duration::ZERO)))
+        };
+        m.fold(told(BrokerTold::Topics(Ok((topics, None))), 2000));
+        m.fold(told(BrokerTold::TopicRate("T".into(), Ok(0.0)), 2010));
+        m.fold(told(handed(0), 2020));
+        m.fold(told(lag(0, 0), 2030));
+        m.settle(2100, INTERVAL);
+        let rate = |m: &Model| m.topic("T").unwrap().brokers[0].in_tps.get().copied();
+        assert_eq!((rate(&m), m.taken("G", 0.0, 2100)), (Some(0.0), 0.0));
+        m.fold(told(handed(200), 4020));
+        m.fold(told(lag(100, 80), 4030));
+        // Told later, and still of before.
+        m.fold(told(BrokerTold::TopicRate("T".into(), Ok(0.0)), 6010));
+        m.settle(6100, INTERVAL);
+        assert_eq!((rate(&m), m.taken("G", 0.0, 6100)), (Some(50.0), 40.0));
+        assert_eq!(m.taken("G", 7.0, 6100), 7.0, "what the broker counted is right");
+        assert_eq!(m.taken("G", 0.0, 60_000), 0.0, "a minute ago is not now");
     }
 
     #[test]

@@ -86,7 +86,8 @@ pub fn title(app: &App) -> String {
         if inflight > 0 {
             parts.push(format!("inflight {bound}{inflight}"));
         }
-        parts.push(format!("out {bound}{}/s", text::count(detail.tps)));
+        let out = model.taken(group, detail.tps, app.shown_ms());
+        parts.push(format!("out {bound}{}/s", text::count(out)));
     }
     parts.join("  ")
 }

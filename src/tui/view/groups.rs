@@ -99,7 +99,7 @@ pub fn table(app: &App) -> Table {
                 eta(model, name, lag),
                 of(&|brief| {
                     let bound = bound(silent || brief.partial);
-                    Cell::count(bound, brief.tps)
+                    Cell::count(bound, model.taken(name, brief.tps, app.shown_ms()))
                 }),
                 match lag {
                     Some(_) => {
