@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
+use super::beside::Beside;
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
+use super::history::Course;
 use super::input::Input;
 use super::keys::{Command, Keys};
 use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
@@ -162,6 +164,7 @@ pub struct App {
     /// What the dead-letter screen remembers.
     pub dead: dead::State,
     pub(super) marks: BTreeMap<Pane, BTreeSet<String>>,
+    pub(super) beside: Option<Beside>,
     pub(super) tables: Tables,
     pub(super) next_work: u64,
     pub(super) wanted: Vec<Wanted>,
@@ -179,6 +182,7 @@ struct TableKey {
     second: i64,
     size: (u16, u16),
     place: Place,
+    about: Option<Subject>,
     filter: Option<String>,
     sort: Option<Sort>,
     marks: BTreeSet<String>,
@@ -269,6 +273,8 @@ pub enum Event {
     Updates(Vec<Update>),
     /// A second has passed.
     Tick,
+    /// The cursor has rested on its row.
+    Rested,
     /// News of a change.
     Deed(u64, DeedTold),
     /// How something done beside the display ended.
@@ -327,6 +333,10 @@ pub enum Left {
 const VISITED: usize = 50;
 /// Groups with a backlog whose clients the overview asks for.
 const ASKED_ON_OVERVIEW: usize = 3;
+/// Seconds between two looks at a group.
+const GROUP_PAUSE: u64 = 3;
+/// What lies beside a list is looked at half as often: the rows of the list are asked for as well.
+const BESIDE: u64 = 2;
 /// Changes that are remembered.
 const WORKS: usize = 20;
 /// Shortest and longest interval that may be set.
@@ -362,6 +372,7 @@ impl App {
             messages: messages::State::default(),
             dead: dead::State::default(),
             marks: BTreeMap::new(),
+            beside: None,
             tables: Tables::default(),
             next_work: 1,
             wanted: Vec::new(),
@@ -425,12 +436,15 @@ impl App {
             Pane::Letters => Some(Pane::DeadGroups),
             _ => None,
         };
+        // The rows of a list do not depend on the cursor.
+        let is_beside = !self.place.screen.panes().contains(&pane);
         TableKey {
             version: self.shown().version(),
             store: self.store.version(),
             second: self.shown_ms() / 1000,
             size: self.size,
             place: self.place.clone(),
+            about: self.about().filter(|_| is_beside).cloned(),
             filter: self.filter().map(|f| f.text.clone()),
             sort: self.panes.get(&pane).and_then(|p| p.sort.clone()),
             marks: self.marks.get(&pane).cloned().unwrap_or_default(),
@@ -453,7 +467,15 @@ impl App {
         let Some(state) = self.panes.get(&pane) else {
             return Some(0);
         };
-        let by_id = state.selected.as_ref().and_then(|id| table.position(id));
+        // It is where it was, as long as nothing moved.
+        let still = |id: &String| (table.rows.get(state.index)).is_some_and(|row| row.id == *id);
+        let by_id = state.selected.as_ref().and_then(|id| {
+            if still(id) {
+                Some(state.index)
+            } else {
+                table.position(id)
+            }
+        });
         Some(by_id.unwrap_or_else(|| state.index.min(last)))
     }
 
@@ -484,12 +506,15 @@ impl App {
         self.works.iter().rev().filter(of).find(|w| w.is_running())
     }
 
-    /// The scaling of a topic that is kept: on its way, or interrupted.
+    /// The scaling of a topic that is kept: on its way, or interrupted. One of a topic of the same name in another cluster
+    /// of these name servers is not this topic's.
     pub fn kept_way(&self, topic: &str) -> Option<&KeptWay> {
-        match self.found(&Want::Ways).get() {
-            Some(Found::Ways(ways)) => ways.iter().find(|way| way.topic == topic),
-            _ => None,
-        }
+        let Some(Found::Ways(ways)) = self.found(&Want::Ways).get() else {
+            return None;
+        };
+        let brokers = &self.shown().topic(topic)?.brokers;
+        let is_here = |way: &KeptWay| brokers.iter().any(|on| on.broker.cluster == way.cluster);
+        ways.iter().find(|way| way.topic == topic && is_here(way))
     }
 
     /// The command of a key here.
@@ -501,6 +526,15 @@ impl App {
     /// The key that stands for a command here, for a hint.
     pub fn key(&self, command: Command) -> String {
         self.settings.keys.hint(command, self.place.screen)
+    }
+
+    /// The keys that take the scaling of a topic back: from a list the topic is opened first.
+    pub fn undo_keys(&self) -> String {
+        let undo = self.settings.keys.hint(Command::Undo, Screen::Topic);
+        match self.place.screen {
+            Screen::Topics => format!("{} {undo}", self.key(Command::Open)),
+            _ => undo,
+        }
     }
 
     /// Rows of a pane that are marked.
@@ -577,27 +611,28 @@ impl App {
                 }
             }
             (Screen::Topics, _) => {
+                if let Some(Subject::Topic(name)) = self.rested_on() {
+                    want(Want::Topic(name.clone()), every(BESIDE * self.topic_pause(name)));
+                }
                 for name in self.visible(Pane::Topics) {
                     want(Want::TopicBrief(name), every(10));
                 }
                 want(Want::Ways, every(2));
             }
             (Screen::Groups, _) => {
+                if let Some(Subject::Group(name)) = self.rested_on() {
+                    want(Want::Group(name.clone()), every(BESIDE * GROUP_PAUSE));
+                }
                 for name in self.visible(Pane::Groups) {
                     want(Want::GroupBrief(name), every(10));
                 }
             }
             (Screen::Topic, Some(Subject::Topic(name))) => {
-                // Three calls and three a group on each broker: the more groups, the slower.
-                let groups = u64::try_from(self.model.groups_of(name)).unwrap_or(0);
-                want(
-                    Want::Topic(name.clone()),
-                    every((3 + 3 * groups).div_ceil(10).max(2)),
-                );
+                want(Want::Topic(name.clone()), every(self.topic_pause(name)));
                 want(Want::Ways, every(2));
             }
             (Screen::Group, Some(Subject::Group(name))) => {
-                want(Want::Group(name.clone()), every(3));
+                want(Want::Group(name.clone()), every(GROUP_PAUSE));
                 if self.clients {
                     want(Want::Clients(name.clone()), every(10));
                 }
@@ -626,12 +661,18 @@ impl App {
         wanted
     }
 
+    /// Seconds between two looks at a topic: three calls and three a group on each broker, so the more groups, the slower.
+    fn topic_pause(&self, name: &str) -> u64 {
+        let groups = u64::try_from(self.model.groups_of(name)).unwrap_or(0);
+        (3 + 3 * groups).div_ceil(10).max(2)
+    }
+
     /// A backlog that does not shrink.
     fn stays(&self, group: &str) -> bool {
-        self.model
-            .group_series
-            .get(group)
-            .is_some_and(|lag| lag.last() > Some(0.0) && lag.slope(SLOPE_WINDOW_MS).is_none_or(|s| s >= 0.0))
+        self.model.group_series.get(group).is_some_and(|lag| {
+            let falls = |course: Course| !course.is_noise() && course.slope < 0.0;
+            lag.last() > Some(0.0) && !lag.course(SLOPE_WINDOW_MS).is_some_and(falls)
+        })
     }
 
     /// Names of the rows of a pane that are on the screen.

@@ -104,23 +104,34 @@ impl Series {
         self.points.range(skip..).map(|(_, v)| *v)
     }
 
-    /// Change a second by least squares over the last `window_ms`; needs five points.
-    pub fn slope(&self, window_ms: u64) -> Option<f64> {
+    /// The line by least squares through the points of the last `window_ms`; needs five points.
+    pub fn course(&self, window_ms: u64) -> Option<Course> {
         let (newest, _) = *self.points.back()?;
         let from = newest.saturating_sub(window_ms);
-        let mut n = 0.0;
-        let (mut sum_x, mut sum_y, mut sum_xx, mut sum_xy) = (0.0, 0.0, 0.0, 0.0);
-        for &(at, y) in self.points.iter().rev().take_while(|(at, _)| *at >= from) {
-            #[allow(clippy::cast_precision_loss)]
-            let x = (newest - at) as f64 / -1000.0;
-            n += 1.0;
-            sum_x += x;
-            sum_y += y;
-            sum_xx += x * x;
-            sum_xy += x * y;
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = |at: u64| (newest - at) as f64 / -1000.0;
+        let points = || {
+            let inside = self.points.iter().rev().take_while(move |(at, _)| *at >= from);
+            inside.map(move |&(at, y)| (seconds(at), y))
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let n = points().count() as f64;
+        let (sum_x, sum_y) = points().fold((0.0, 0.0), |(x, y), (px, py)| (x + px, y + py));
+        let (mean_x, mean_y) = (sum_x / n, sum_y / n);
+        let sum =
+            |of: &dyn Fn(f64, f64) -> f64| points().map(|(x, y)| of(x - mean_x, y - mean_y)).sum::<f64>();
+        let spread = sum(&|x, _| x * x);
+        if n < 5.0 || spread <= 0.0 {
+            return None;
         }
-        let spread = n * sum_xx - sum_x * sum_x;
-        (n >= 5.0 && spread > 0.0).then(|| (n * sum_xy - sum_x * sum_y) / spread)
+        let slope = sum(&|x, y| x * y) / spread;
+        let beside = sum(&|x, y| (y - slope * x).powi(2));
+        let span = points().last().map_or(0.0, |(x, _)| -x);
+        Some(Course {
+            slope,
+            moved: slope * span,
+            error: (beside / (n - 2.0) / spread).sqrt() * span,
+        })
     }
 
     /// Since when the value has not fallen and is above where it was; `None` when it is not rising. A hundredth less is no
@@ -154,6 +165,11 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// The value of the last reading that counted.
+    pub fn value(&self) -> Option<u64> {
+        self.last.map(|(_, value)| value)
+    }
+
     /// Change a second since an earlier reading, at least [`RATE_LEAST_MS`] ago. A counter that went back (restart) starts
     /// anew.
     pub fn rate(&mut self, at_ms: u64, value: u64) -> Reading {
@@ -215,32 +231,53 @@ pub enum Trend {
     Flat,
 }
 
-/// Messages a second that are noise, however small the backlog.
-const NOISE: f64 = 0.1;
+/// A backlog that moved by fewer messages within the window does not move.
+const HANDFUL: f64 = 5.0;
+/// Nor one that moved by less than so many standard errors of its line: what swings is somewhere at the end of any window.
+const SURE: f64 = 3.0;
 
-/// The direction of a backlog of `lag` that changes by `slope` a second: less than 1 % of it a minute is none.
-pub fn trend(lag: f64, slope: f64) -> Trend {
-    let threshold = (lag / 100.0 / 60.0).max(NOISE);
-    if slope > threshold {
-        Trend::Rising
-    } else if slope < -threshold {
-        Trend::Falling
-    } else {
-        Trend::Flat
+/// A line through the points of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Course {
+    /// Change a second.
+    pub slope: f64,
+    /// Change from the first point to the last, along the line.
+    moved: f64,
+    /// Standard error of that: from how far the points lie off the line, and how many they are.
+    error: f64,
+}
+
+impl Course {
+    /// True when the line may as well be level: it moves by less than a handful of messages, or by no more than the swinging
+    /// of the points explains.
+    pub fn is_noise(&self) -> bool {
+        self.moved.abs() < HANDFUL.max(SURE * self.error)
     }
 }
 
-/// When `lag` is gone at `slope` a second.
-pub fn eta(lag: f64, slope: Option<f64>) -> Eta {
+/// The direction of a backlog of `lag`: less than 1 % of it a minute is none, and noise is none.
+pub fn trend(lag: f64, course: Course) -> Trend {
+    let threshold = lag / 100.0 / 60.0;
+    if course.is_noise() || course.slope.abs() <= threshold {
+        Trend::Flat
+    } else if course.slope > 0.0 {
+        Trend::Rising
+    } else {
+        Trend::Falling
+    }
+}
+
+/// When `lag` is gone on this course.
+pub fn eta(lag: f64, course: Option<Course>) -> Eta {
     if lag <= 0.0 {
         return Eta::Done;
     }
-    let Some(slope) = slope else {
+    let Some(course) = course else {
         return Eta::Unknown;
     };
-    match trend(lag, slope) {
+    match trend(lag, course) {
         Trend::Rising => Eta::Never,
-        Trend::Falling => Eta::Seconds(lag / -slope),
+        Trend::Falling => Eta::Seconds(lag / -course.slope),
         Trend::Flat => Eta::Flat,
     }
 }
@@ -295,12 +332,12 @@ mod tests {
         for i in 0..31u32 {
             s.push(100_000 + u64::from(i) * 2000, f64::from(i) * 620.0);
         }
-        assert!((s.slope(60_000).unwrap() - 310.0).abs() < 1e-6);
+        assert!((s.course(60_000).unwrap().slope - 310.0).abs() < 1e-6);
         let mut few = Series::default();
         for i in 0..4u32 {
             few.push(u64::from(i), 1.0);
         }
-        assert_eq!(few.slope(60_000), None);
+        assert_eq!(few.course(60_000), None);
     }
 
     #[test]
@@ -346,15 +383,65 @@ mod tests {
         assert_eq!(young.within(TEN_MINUTES_MS).collect::<Vec<_>>(), [1.0]);
     }
 
+    /// A minute of looks at a pause of ten seconds.
+    fn minute(values: [f64; 7]) -> Option<Course> {
+        let mut s = Series::default();
+        for (at, value) in (1..).zip(values) {
+            s.push(at * 10_000, value);
+        }
+        s.course(60_000)
+    }
+
     #[test]
     fn eta_follows_the_one_percent_rule() {
+        // Exactly so many a second.
+        let steady = |from: f64, slope: f64| minute(std::array::from_fn(|i| from + slope * 10.0 * i as f64));
         assert_eq!(eta(0.0, None), Eta::Done);
         assert_eq!(eta(100.0, None), Eta::Unknown);
-        assert_eq!(eta(6000.0, Some(-1.0)), Eta::Flat);
-        assert_eq!(eta(6000.0, Some(-2.0)), Eta::Seconds(3000.0));
-        assert_eq!(eta(6000.0, Some(2.0)), Eta::Never);
-        // One message that comes and goes is no trend.
-        assert_eq!(eta(1.0, Some(0.02)), Eta::Flat);
+        assert_eq!(eta(6000.0, steady(6060.0, -1.0)), Eta::Flat);
+        assert_eq!(eta(6000.0, steady(6120.0, -2.0)), Eta::Seconds(3000.0));
+        assert_eq!(eta(6000.0, steady(5880.0, 2.0)), Eta::Never);
+    }
+
+    #[test]
+    fn a_backlog_that_swings_is_flat() {
+        for swings in [
+            [0.0, 3.0, 1.0, 0.0, 2.0, 3.0, 2.0],
+            [0.0, 0.0, 1.0, 0.0, 2.0, 3.0, 3.0],
+            [3.0, 3.0, 2.0, 1.0, 1.0, 0.0, 1.0],
+            [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0],
+            [0.0, 120.0, 40.0, 180.0, 20.0, 160.0, 110.0],
+            [190.0, 20.0, 150.0, 60.0, 170.0, 10.0, 90.0],
+        ] {
+            let lag = swings[6];
+            assert_eq!(eta(lag, minute(swings)), Eta::Flat, "{swings:?}");
+        }
+        // One that grows or shrinks by more than it swings does so, however small.
+        assert_eq!(
+            eta(33.0, minute([3.0, 9.0, 13.0, 17.0, 24.0, 27.0, 33.0])),
+            Eta::Never
+        );
+        assert_eq!(
+            eta(90.0, minute([0.0, 0.0, 0.0, 0.0, 30.0, 60.0, 90.0])),
+            Eta::Never
+        );
+        let falls = eta(
+            600.0,
+            minute([3600.0, 3200.0, 2500.0, 2150.0, 1500.0, 1100.0, 600.0]),
+        );
+        assert!(
+            matches!(falls, Eta::Seconds(s) if (9.0..15.0).contains(&s)),
+            "{falls:?}"
+        );
+    }
+
+    #[test]
+    fn the_error_of_a_line_is_that_of_the_books() {
+        // Slope 1/7 a step of 10 s, variance of the residuals 92/35, error of the slope √(92/35 / 28) a step; six steps.
+        let course = minute([1.0, 3.0, 2.0, 5.0, 1.0, 4.0, 2.0]).unwrap();
+        assert!((course.slope - 0.014_285_714).abs() < 1e-6, "{course:?}");
+        assert!((course.moved - 0.857_142_857).abs() < 1e-6, "{course:?}");
+        assert!((course.error - 1.838_367).abs() < 1e-6, "{course:?}");
     }
 
     #[test]

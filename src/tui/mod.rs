@@ -12,12 +12,14 @@ mod acts;
 pub mod app;
 pub mod ask;
 pub mod bad_reply;
+pub mod beside;
 pub mod breaker;
 pub mod clipboard;
 pub mod dead;
 pub mod deed;
 pub mod events;
 pub mod export;
+pub mod flow;
 pub mod form;
 pub mod history;
 pub mod input;
@@ -307,6 +309,7 @@ async fn events(
                 }
                 Some(Event::Tick)
             }
+            () = until_ms(app.rests_at_ms()), if app.rests_at_ms().is_some() => Some(Event::Rested),
             _ = frames.tick(), if app.dirty => {
                 at_once = true;
                 None
@@ -354,6 +357,12 @@ async fn events(
             }
         }
     }
+}
+
+/// Waits for a time of the clock, epoch ms.
+async fn until_ms(at_ms: Option<i64>) {
+    let left = at_ms.unwrap_or(0).saturating_sub(now_ms());
+    tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap_or(0))).await;
 }
 
 /// Reads what earlier sessions recorded, tells it to the model, and begins to write.

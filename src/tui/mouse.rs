@@ -38,6 +38,10 @@ fn click(app: &mut App, column: u16, row: u16, actions: &mut Vec<Action>) {
     let Some(&(pane, area)) = areas.panes.iter().find(|(_, area)| area.contains(at)) else {
         return;
     };
+    // Details beside a list have no cursor of their own.
+    if !app.place.screen.panes().contains(&pane) {
+        return;
+    }
     app.focus.insert(app.place.screen, pane);
     // Below the frame and the heading.
     let page = area.height.saturating_sub(3);

@@ -187,6 +187,16 @@ impl Table {
         self
     }
 
+    /// Takes a column away.
+    pub fn drop_column(&mut self, name: &str) {
+        if let Some(index) = self.columns.iter().position(|c| c.name == name) {
+            self.columns.remove(index);
+            for row in &mut self.rows {
+                row.cells.remove(index);
+            }
+        }
+    }
+
     /// Position of a row.
     pub fn position(&self, id: &str) -> Option<usize> {
         self.rows.iter().position(|r| r.id == id)

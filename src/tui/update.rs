@@ -78,6 +78,8 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
             settle(app, &mut actions);
             app.dirty = true;
         }
+        // What is wanted now is seen below.
+        Event::Rested => {}
         Event::Notice(text) => {
             app.say(text);
             app.dirty = true;
@@ -110,6 +112,7 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
     super::dead::settle(app);
     // What is asked for is what is in view now.
     app.follow();
+    app.look_beside();
     ask(app, &mut actions);
     if app
         .notice

@@ -9,7 +9,7 @@ use super::theme::Role;
 /// Age from which a value that could not be refreshed is doubtful.
 const DOUBTFUL_MS: u64 = 10_000;
 /// Age from which a value that is asked for only now and then says how old it is.
-const OLD_MS: u64 = 30_000;
+pub const OLD_MS: u64 = 30_000;
 /// Age from which it is given up.
 const FAILED_MS: u64 = 30_000;
 

@@ -22,11 +22,11 @@ const STUCK_MS: u64 = 5 * 60 * 1000;
 const FLOW_CONTROL: i64 = 1000;
 
 fn name(app: &App) -> &str {
-    app.place.group().unwrap_or_default()
+    app.group().unwrap_or_default()
 }
 
 fn state(app: &App) -> Option<&GroupState> {
-    app.shown().snapshot.groups.iter().find(|g| g.name == name(app))
+    app.shown().group(name(app))
 }
 
 fn detail(app: &App) -> Option<&GroupDetail> {
@@ -36,11 +36,16 @@ fn detail(app: &App) -> Option<&GroupDetail> {
     }
 }
 
+/// The group has the screen for itself. Beside a list its clients are not asked: that reaches into them.
+fn is_drilled(app: &App) -> bool {
+    app.place.group().is_some()
+}
+
 fn told(app: &App) -> Option<&[ClientDetail]> {
     match app
         .found(&Want::Clients(name(app).to_owned()))
         .get()
-        .filter(|_| app.clients)
+        .filter(|_| app.clients && is_drilled(app))
     {
         Some(Found::Clients(clients)) => Some(clients),
         _ => None,
@@ -49,7 +54,9 @@ fn told(app: &App) -> Option<&[ClientDetail]> {
 
 /// `CID_pay  online  lag 1.21M  slope +310/s  ETA never  inflight 812`.
 pub fn title(app: &App) -> String {
-    let group = name(app);
+    let Some(group) = app.group() else {
+        return "group".to_owned();
+    };
     let model = app.shown();
     let mut parts = vec![group.to_owned()];
     parts.extend(super::stale(app, app.found(&Want::Group(group.to_owned()))));
@@ -79,7 +86,8 @@ pub fn title(app: &App) -> String {
         if inflight > 0 {
             parts.push(format!("inflight {bound}{inflight}"));
         }
-        parts.push(format!("out {bound}{}/s", text::count(detail.tps)));
+        let out = model.taken(group, detail.tps, app.shown_ms());
+        parts.push(format!("out {bound}{}/s", text::count(out)));
     }
     parts.join("  ")
 }
@@ -184,12 +192,17 @@ pub fn queues(app: &App) -> Table {
             ],
         });
     }
+    if !is_drilled(app) {
+        table.drop_column("CLIENT");
+    }
     table
 }
 
 /// The clients: what the broker knows of them, and their own numbers where they were asked.
 pub fn clients(app: &App) -> Table {
-    let mut table = Table::new([
+    /// Columns that the broker tells; the others are the clients' own.
+    const OF_BROKER: usize = 4;
+    let columns = [
         ("CLIENT", false, 0),
         ("VER", false, 2),
         ("LANG", false, 4),
@@ -202,7 +215,10 @@ pub fn clients(app: &App) -> Table {
         ("FAIL/s", true, 2),
         ("PULL", true, 3),
         ("FLAG", false, 0),
-    ]);
+    ];
+    // Beside a list only what the broker knows of them.
+    let shown = if is_drilled(app) { columns.len() } else { OF_BROKER };
+    let mut table = Table::new(columns.into_iter().take(shown));
     let Some(detail) = detail(app) else {
         return table;
     };
@@ -216,7 +232,9 @@ pub fn clients(app: &App) -> Table {
             Cell::text(&client.language),
             Cell::text(&client.addr),
         ];
-        cells.extend(numbers(app, detail, told.get(client.id.as_str()).copied()));
+        if is_drilled(app) {
+            cells.extend(numbers(app, detail, told.get(client.id.as_str()).copied()));
+        }
         table.rows.push(Row {
             id: client.id.clone(),
             name: client.id.clone(),
@@ -281,6 +299,9 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
 /// `Clients 12  (i: their own numbers, T: stacks)`.
 pub fn clients_title(app: &App) -> String {
     let count = detail(app).map_or_else(|| "?".to_owned(), |d| d.clients.len().to_string());
+    if !is_drilled(app) {
+        return format!("Clients {count}");
+    }
     let hint = if app.clients {
         "only what the broker knows"
     } else {
@@ -299,7 +320,10 @@ pub fn chart(app: &App, area: Rect, buffer: &mut Buffer) {
             area.x + 1,
             area.y,
             area.right(),
-            "? no backlog was told yet",
+            match app.group() {
+                Some(_) => "? no backlog was told yet",
+                None => "",
+            },
             theme.style(Role::Plain),
         );
         return;

@@ -99,7 +99,7 @@ pub fn table(app: &App) -> Table {
                 eta(model, name, lag),
                 of(&|brief| {
                     let bound = bound(silent || brief.partial);
-                    Cell::count(bound, brief.tps)
+                    Cell::count(bound, model.taken(name, brief.tps, app.shown_ms()))
                 }),
                 match lag {
                     Some(_) => {
@@ -169,10 +169,11 @@ pub fn spark(model: &Model, group: &str, columns: usize) -> Cell {
 /// `+310/s`: change of the backlog over the last minute.
 pub fn slope(model: &Model, group: &str) -> Cell {
     let series = model.group_series.get(group);
-    let Some((slope, lag)) = series.and_then(|s| Some((s.slope(SLOPE_WINDOW_MS)?, s.last()?))) else {
+    let Some((course, lag)) = series.and_then(|s| Some((s.course(SLOPE_WINDOW_MS)?, s.last()?))) else {
         return Cell::unknown();
     };
-    let (sign, role) = match history::trend(lag, slope) {
+    let slope = course.slope;
+    let (sign, role) = match history::trend(lag, course) {
         Trend::Rising => ("+", Role::Warn),
         Trend::Falling => ("", Role::Ok),
         Trend::Flat => return Cell::text("0/s").counted(slope),
@@ -199,11 +200,9 @@ pub fn eta(model: &Model, group: &str, lag: Option<i64>) -> Cell {
     let Some(lag) = lag else {
         return Cell::none();
     };
-    let slope = model
-        .group_series
-        .get(group)
-        .and_then(|s| s.slope(SLOPE_WINDOW_MS));
-    match history::eta(lag as f64, slope) {
+    let series = model.group_series.get(group);
+    let course = series.and_then(|s| s.course(SLOPE_WINDOW_MS));
+    match history::eta(lag as f64, course) {
         Eta::Seconds(s) if s < 30.0 * 86_400.0 => {
             Cell::number(text::age((s * 1000.0) as u64), s).role(Role::Ok)
         }

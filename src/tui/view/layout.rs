@@ -8,7 +8,8 @@ use crate::tui::{dead, messages};
 
 /// Smallest terminal that is drawn on.
 pub const LEAST: (u16, u16) = (60, 16);
-/// Columns from which lists have their details beside them and all columns are shown.
+/// Columns from which lists have their details beside them and all columns are shown: three fifths for the list are as many
+/// columns then as a narrow terminal has for it, and the rest holds queue, offsets, group and lag of a detail.
 pub const WIDE: u16 = 160;
 /// Columns and rows of the body from which more than the two most important panes fit.
 const ROOMY: (u16, u16) = (96, 22);
@@ -54,9 +55,9 @@ pub fn areas(app: &App) -> Option<Areas> {
             Screen::Heartbeats => heartbeats(app, body),
             Screen::Brokers => brokers(app, body),
             Screen::Broker => broker(app, body),
-            Screen::Topics => vec![(Pane::Topics, body)],
+            Screen::Topics => list_and_details(Pane::Topics, body, topic_beside),
             Screen::Topic => topic(app, body),
-            Screen::Groups => vec![(Pane::Groups, body)],
+            Screen::Groups => list_and_details(Pane::Groups, body, group_beside),
             Screen::Group => group(app, body),
             Screen::Messages => messages::view::layout(app, body),
             Screen::Dead => dead::view::layout(app, body),
@@ -242,6 +243,42 @@ fn broker(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
     ]
 }
 
+/// True when the list of this screen has its details beside it.
+pub fn has_details(app: &App) -> bool {
+    app.size.0 >= WIDE && !app.zoom
+}
+
+/// The list on the left; on a wide terminal, what a drill shows of the row under the cursor on the right.
+fn list_and_details(list: Pane, body: Rect, details: fn(Rect) -> Vec<(Pane, Rect)>) -> Vec<(Pane, Rect)> {
+    if body.width < WIDE {
+        return vec![(list, body)];
+    }
+    let (left, right) = left(body, body.width * 3 / 5);
+    std::iter::once((list, left)).chain(details(right)).collect()
+}
+
+/// The panes of a topic one above the other. Their heights do not depend on the topic: nothing jumps under a moving cursor.
+fn topic_beside(area: Rect) -> Vec<(Pane, Rect)> {
+    if area.height < ROOMY.1 {
+        return vec![(Pane::TopicQueues, area)];
+    }
+    let (queues, rest) = above(area, (area.height - SCALING) * 3 / 5);
+    let (scaling, groups) = above(rest, SCALING);
+    vec![
+        (Pane::TopicQueues, queues),
+        (Pane::Scaling, scaling),
+        (Pane::TopicGroups, groups),
+    ]
+}
+
+/// The panes of a group one above the other.
+fn group_beside(area: Rect) -> Vec<(Pane, Rect)> {
+    if area.height < ROOMY.1 {
+        return vec![(Pane::GroupQueues, area)];
+    }
+    group_panes(area, if area.height >= TALL { 12 } else { 6 })
+}
+
 fn topic(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
     if !roomy(body) {
         return vec![(app.focus(), body)];
@@ -260,6 +297,11 @@ fn group(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
         return vec![(app.focus(), body)];
     }
     let clients = rows_of(app, Pane::GroupClients).saturating_add(3).clamp(4, 8);
+    group_panes(body, clients)
+}
+
+/// Queues, clients in so many lines, and the chart.
+fn group_panes(body: Rect, clients: u16) -> Vec<(Pane, Rect)> {
     let chart = if body.height >= TALL { 14 } else { 6 };
     let (queues, rest) = above(body, body.height - clients - chart);
     let (clients, chart) = above(rest, clients);

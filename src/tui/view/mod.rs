@@ -24,7 +24,7 @@ mod way;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::app::{App, Overlay, Pane, Screen};
+use super::app::{App, Overlay, Pane, PaneState, Screen};
 use super::history::{Trend, trend};
 use super::keys::Command;
 use super::model::Total;
@@ -221,8 +221,8 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     groups.push(total("in", model.put_total(), "/s"));
     groups.push(total("out", model.get_total(), "/s"));
     let mut lag = total("lag", model.lag_total(), "");
-    let slope = model.lag.slope(super::model::SLOPE_WINDOW_MS);
-    match slope.map(|s| trend(model.lag.last().unwrap_or(0.0), s)) {
+    let course = model.lag.course(super::model::SLOPE_WINDOW_MS);
+    match course.map(|course| trend(model.lag.last().unwrap_or(0.0), course)) {
         Some(Trend::Rising) => lag.push(("▲ ".to_owned(), Role::Warn)),
         Some(Trend::Falling) => lag.push(("▼ ".to_owned(), Role::Ok)),
         Some(Trend::Flat) | None => {}
@@ -364,7 +364,12 @@ fn draw_pane(app: &App, pane: Pane, area: Rect, buffer: &mut Buffer) {
             }
             let selected = app.selected(pane, &table);
             let page = usize::from(inside.height.saturating_sub(1));
-            let state = app.pane(pane);
+            // What lies beside a list has no cursor: another subject's rows begin at their top.
+            let state = if app.place.screen.panes().contains(&pane) {
+                app.pane(pane)
+            } else {
+                PaneState::default()
+            };
             let offset = layout::scroll(state.offset, selected.unwrap_or(0), page, table.rows.len());
             let view = grid::View {
                 offset,
@@ -431,26 +436,28 @@ fn empty(app: &App, pane: Pane, unfiltered: usize) -> String {
         Pane::Messages => messages::view::empty(app, unfiltered),
         Pane::Way => messages::view::way_empty(app),
         Pane::DeadGroups => dead::view::groups_empty(app),
-        Pane::TopicQueues | Pane::TopicGroups => {
-            let want = Want::Topic(app.place.topic().unwrap_or_default().to_owned());
-            unanswered(app.found(&want), "no group uses it")
-        }
-        Pane::GroupQueues | Pane::GroupClients => {
-            let want = Want::Group(app.place.group().unwrap_or_default().to_owned());
-            unanswered(app.found(&want), "none")
-        }
+        Pane::TopicQueues | Pane::TopicGroups => match app.topic() {
+            Some(name) => unanswered(app.found(&Want::Topic(name.to_owned())), "no group uses it"),
+            None => "no topic is selected".to_owned(),
+        },
+        Pane::GroupQueues | Pane::GroupClients => match app.group() {
+            Some(name) => unanswered(app.found(&Want::Group(name.to_owned())), "none"),
+            None => "no group is selected".to_owned(),
+        },
         Pane::Store(_) => store::view::empty(app, pane),
         _ => "nothing".to_owned(),
     }
 }
 
-/// `41s old ✗`: an answer that could not be had again. `None` while it is fresh.
+/// `41s old ✗`: an answer that could not be had again; without the sign one that was not asked anew. `None` while it is fresh.
 pub fn stale(app: &App, seen: &Seen<Found>) -> Option<String> {
-    seen.error.as_ref()?;
-    let age = seen
-        .get()
-        .map(|_| text::age(age_ms(app.shown_ms(), seen.as_of_ms)))?;
-    Some(format!("{age} old ✗"))
+    seen.get()?;
+    let age = age_ms(app.shown_ms(), seen.as_of_ms);
+    match &seen.error {
+        Some(_) => Some(format!("{} old ✗", text::age(age))),
+        None if age >= cell::OLD_MS => Some(format!("{} old", text::age(age))),
+        None => None,
+    }
 }
 
 /// Why nothing is shown of what was asked.
@@ -489,7 +496,7 @@ fn title(app: &App, pane: Pane) -> Vec<Piece> {
         Pane::Topics => plain(topics::title(app)),
         Pane::TopicQueues => plain(topic::title(app)),
         Pane::Scaling => plain("Queue scaling".to_owned()),
-        Pane::TopicGroups => plain(counted("Groups on this topic")),
+        Pane::TopicGroups => plain(topic::groups_title(app)),
         Pane::Groups => plain(counted("Groups")),
         Pane::GroupQueues => plain(group::title(app)),
         Pane::GroupClients => plain(group::clients_title(app)),

@@ -104,8 +104,10 @@ fn help(app: &App) -> Vec<Vec<Piece>> {
         .collect();
     let legend = [
         "",
-        "Rates in the header are the brokers' own of 10 s; those of topics and groups of a minute, asked every 10 s.",
-        "Backlogs are asked every 10 s; slope and trend are of the last 60 s.",
+        "Rates of brokers, and of topics with a group, are differences between two looks; others the brokers' own of a",
+        "minute, asked every 10 s, and of a group, while those say nought, how far its positions moved.",
+        "Backlogs are asked every 10 s; slope, trend and ETA are of the last 60 s. What moved by less than 1 % a minute,",
+        "by fewer than 5 messages, or by no more than it swings, is flat.",
         "?  not asked yet or not knowable     ✗  asked, failed     –  does not apply",
         "≥  a part is missing from the sum    ~  inferred or getting old    =  exact",
     ];

@@ -63,6 +63,8 @@ pub fn of(app: &App, pane: Pane) -> Table {
 /// True for the panes that the filter of their screen applies to. That of messages looks into them, not at their rows.
 pub fn filtered(app: &App, pane: Pane) -> bool {
     match pane {
+        // It is about the rows of the list, not about what lies beside it.
+        _ if !app.place.screen.panes().contains(&pane) => false,
         Pane::Health | Pane::NameServers | Pane::DeadGroups => false,
         Pane::Detail | Pane::Body | Pane::Way | Pane::Letters => false,
         Pane::Messages => app.place.topic().is_none(),

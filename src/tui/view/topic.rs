@@ -20,11 +20,11 @@ use crate::tui::work::Work;
 const BAR: usize = 10;
 
 fn name(app: &App) -> &str {
-    app.place.topic().unwrap_or_default()
+    app.topic().unwrap_or_default()
 }
 
 fn state(app: &App) -> Option<&TopicState> {
-    app.shown().snapshot.topics.iter().find(|t| t.name == name(app))
+    app.shown().topic(name(app))
 }
 
 fn detail(app: &App) -> Option<&TopicDetail> {
@@ -36,7 +36,9 @@ fn detail(app: &App) -> Option<&TopicDetail> {
 
 /// `orders   w 8 r 16   perm 6 rw-   in 4.1k/s`.
 pub fn title(app: &App) -> String {
-    let topic = name(app);
+    let Some(topic) = app.topic() else {
+        return "topic".to_owned();
+    };
     let mut parts = vec![topic.to_owned()];
     if let Some(state) = state(app) {
         let kinds: Vec<&str> = (state.brokers.iter())
@@ -174,6 +176,15 @@ fn worst<'a>(app: &'a App, topic: &str) -> HashMap<(&'a str, i32), (&'a str, i64
     worst
 }
 
+/// `Groups on this topic 3`.
+pub fn groups_title(app: &App) -> String {
+    let count = detail(app).map_or_else(|| "?".to_owned(), |d| d.groups.len().to_string());
+    match app.topic() {
+        Some(_) => format!("Groups on this topic {count}"),
+        None => "Groups on this topic".to_owned(),
+    }
+}
+
 /// The groups of the topic.
 pub fn groups(app: &App) -> Table {
     let mut table = Table::new([
@@ -239,6 +250,9 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
     let plain = |text: String| vec![(text, Role::Plain)];
     let mut lines: Vec<Vec<Piece>> = Vec::new();
     let Some(state) = state(app) else {
+        if app.topic().is_none() {
+            return lines;
+        }
         return vec![plain("? no broker has told this topic yet".to_owned())];
     };
     let most = (state.brokers.iter())
@@ -298,7 +312,7 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
                 "waits until no message can be lost".to_owned(),
                 "more: readers first, then writers".to_owned(),
                 "fewer: writers leave, queues drain, readers leave".to_owned(),
-                format!("{} goes back after an interruption", app.key(Command::Undo)),
+                format!("{} goes back after an interruption", app.undo_keys()),
                 format!("{} changes the permission", app.key(Command::Perm)),
             ];
             lines.extend(hints.map(plain));

@@ -314,7 +314,7 @@ pub fn perms(app: &App, name: &str) -> String {
 }
 
 fn by_value(app: &App, name: &str, of: impl Fn(&TopicOnBroker) -> String) -> String {
-    let Some(topic) = app.shown().snapshot.topics.iter().find(|t| t.name == name) else {
+    let Some(topic) = app.shown().topic(name) else {
         return "?".to_owned();
     };
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();

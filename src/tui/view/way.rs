@@ -72,7 +72,7 @@ pub fn of_kept(app: &App, kept: &KeptWay, columns: usize, room: usize) -> Vec<Ve
             let keys = format!(
                 ": {} goes on, {} goes back",
                 app.key(Command::Queues),
-                app.key(Command::Undo)
+                app.undo_keys()
             );
             line.push((keys, Role::Plain));
         }

@@ -233,7 +233,7 @@ fn a_scaling_says_which_step_it_is_at_while_it_runs_and_when_it_was_interrupted(
     // Of another session, whose file tells: while it goes on, and after it was interrupted.
     app.works.clear();
     let mut way = KeptWay {
-        cluster: "c".into(),
+        cluster: "other".into(),
         topic: topic.clone(),
         undoing: false,
         progress,
@@ -247,7 +247,12 @@ fn a_scaling_says_which_step_it_is_at_while_it_runs_and_when_it_was_interrupted(
         };
         app::update(app, NOW, Event::Updates(vec![update]));
     };
+    // A topic of that name in another cluster is another topic.
     hear(&mut app, &way, NOW + 1);
+    assert_eq!(app.kept_way(&topic), None);
+    assert!(!text(&picture(&app)).contains("scale step"));
+    way.cluster = "sh-prod".into();
+    hear(&mut app, &way, NOW + 2);
     says(&app, &["~ scale step 3 of 5"]);
     press(&mut app, "[");
     says(&app, &step);
@@ -259,7 +264,7 @@ fn a_scaling_says_which_step_it_is_at_while_it_runs_and_when_it_was_interrupted(
         at_ms: NOW - 30_000,
         why: "Ctrl-C".into(),
     });
-    hear(&mut app, &way, NOW + 2);
+    hear(&mut app, &way, NOW + 3);
     says(&app, &[step[0], step[2], step[3]]);
     let waited = "waited for CID_pay (clustering) has 92354 unread";
     says(&app, &["✗ interrupted 30s ago: q goes on, u goes back", waited]);

@@ -286,3 +286,95 @@ fn the_overview_asks_who_is_there_to_bring_a_backlog_down() {
     app::update(&mut app, later, Event::Updates(Vec::new()));
     assert!(!offline(&app), "two minutes old is not now");
 }
+
+fn wants_topic(app: &App, name: &str) -> bool {
+    app.wants().iter().any(|w| w.want == Want::Topic(name.into()))
+}
+
+fn topics_wanted(app: &App) -> usize {
+    let is_topic = |w: &&rmq::tui::want::Wanted| matches!(w.want, Want::Topic(_));
+    app.wants().iter().filter(is_topic).count()
+}
+
+#[test]
+fn details_beside_a_list_are_asked_for_when_the_cursor_rests() {
+    let mut app = console(Story::Healthy, Screen::Topics, at((200, 60)));
+    super::fixture::flood(&mut app);
+    let names: Vec<String> = app
+        .table(Pane::Topics)
+        .rows
+        .iter()
+        .map(|r| r.name.clone())
+        .collect();
+    assert!(wants_topic(&app, &names[0]), "the list opens with its details");
+    assert_eq!(app.rests_at_ms(), None);
+    // A held key: thirty rows a second through ten thousand.
+    let mut shown = 0;
+    for name in &names[1..=40] {
+        let now = app.now_ms + 33;
+        press(&mut app, "j");
+        app::update(&mut app, now, Event::Rested);
+        assert_eq!(app.topic(), Some(name.as_str()), "drawn at once");
+        shown += topics_wanted(&app);
+        // News may come in between, and the age of rows moves by the second; the cursor makes no rows anew.
+        if app.now_ms / 1000 == (app.now_ms - 33) / 1000 {
+            let same = app.table(Pane::Topics);
+            press(&mut app, "k");
+            press(&mut app, "j");
+            assert!(std::sync::Arc::ptr_eq(&same, &app.table(Pane::Topics)));
+        }
+    }
+    assert_eq!(shown, 0, "nothing is asked on the way");
+    let rests = app.rests_at_ms().expect("it has just come to its row");
+    app::update(&mut app, rests - 1, Event::Rested);
+    assert_eq!(topics_wanted(&app), 0);
+    let actions = app::update(&mut app, rests, Event::Rested);
+    assert!(wants_topic(&app, &names[40]));
+    assert_eq!(topics_wanted(&app), 1);
+    assert!(
+        actions.iter().any(|a| matches!(a, Action::Wants(..))),
+        "{actions:?}"
+    );
+    assert_eq!(app.rests_at_ms(), None);
+    // Where there is no room for it, it is not asked for either.
+    press(&mut app, "z");
+    assert_eq!((topics_wanted(&app), app.topic()), (0, None));
+    press(&mut app, "z");
+    assert!(wants_topic(&app, &names[40]));
+    app::update(&mut app, rests, Event::Resize(159, 60));
+    assert_eq!(topics_wanted(&app), 0);
+}
+
+#[test]
+fn details_beside_a_list_know_no_filter_no_focus_and_no_clients() {
+    let mut app = console(Story::Healthy, Screen::Groups, at((200, 60)));
+    let shown = text(&picture(&app));
+    assert!(
+        shown.contains("orders/0") && shown.contains("lag over"),
+        "{shown}"
+    );
+    press(&mut app, "/");
+    type_text(&mut app, "CID_pay");
+    press(&mut app, "enter");
+    assert_eq!(app.table(Pane::Groups).rows.len(), 1);
+    assert!(
+        app.table(Pane::GroupQueues).rows.len() > 1,
+        "the filter is the list's"
+    );
+    assert_eq!(app.group(), Some("CID_pay"));
+    press(&mut app, "tab");
+    assert_eq!(app.focus(), Pane::Groups);
+    app.clients = true;
+    let rests = app.now_ms + 1_000;
+    app::update(&mut app, rests, Event::Rested);
+    assert!(
+        app.wants()
+            .iter()
+            .any(|w| w.want == Want::Group("CID_pay".into()))
+    );
+    assert!(!app.wants().iter().any(|w| matches!(w.want, Want::Clients(_))));
+    // What a drill shows is the same, with what its own keys ask for.
+    press(&mut app, "enter");
+    assert_eq!(app.place.group(), Some("CID_pay"));
+    assert!(app.wants().iter().any(|w| matches!(w.want, Want::Clients(_))));
+}

@@ -1,0 +1,331 @@
+//! Taking in one piece of news.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Answer, BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, ServerTold, Told, Update};
+use crate::client::RuntimeInfo;
+use crate::client::findings::Severity;
+use crate::client::snapshot::{BrokerId, Seen};
+use crate::tui::dead::ask::Question as DeadQuestion;
+use crate::tui::history::{Counter, RATE_LEAST_MS, Reading, Series};
+use crate::tui::messages::search::Question;
+use crate::tui::record::{Recorded, Track};
+use crate::tui::want::{Found, TopicDetail, Want};
+
+impl Model {
+    /// Takes in one update; [`Model::settle`] must follow before the next drawing.
+    pub fn fold(&mut self, update: Update) {
+        self.version += 1;
+        let Update {
+            at_ms,
+            retry_at_ms,
+            told,
+        } = update;
+        match told {
+            Told::NameServer(addr, told) => self.fold_server(addr, told, at_ms, retry_at_ms),
+            Told::Broker(id, told) => self.fold_broker(id, told, at_ms, retry_at_ms),
+            Told::Found(want, answer) => self.fold_found(want, answer, at_ms),
+            Told::Recorded(recorded) => self.fold_recorded(*recorded),
+            Told::BadReply(reply) => {
+                let BadReply {
+                    server,
+                    request,
+                    why,
+                    kept,
+                } = *reply;
+                let kept = match kept {
+                    Ok(file) => format!("its bytes are in {file}"),
+                    Err(e) => format!("its bytes are not kept: {e}"),
+                };
+                let text = format!("bad reply of {server} to {request}: {why}; {kept}");
+                self.log.push(at_ms, Severity::Warning, text);
+            }
+        }
+    }
+
+    /// True when nothing newer of this kind is known; remembers the time.
+    fn is_news(&mut self, who: &str, what: &'static str, at_ms: i64) -> bool {
+        let newest = self.tried.entry((who.to_owned(), what)).or_insert(i64::MIN);
+        let news = at_ms > *newest;
+        if news {
+            *newest = at_ms;
+        }
+        news
+    }
+
+    /// Points of earlier sessions go in front of what is known, or wait for their topic, group or broker to be seen.
+    fn fold_recorded(&mut self, mut recorded: Recorded) {
+        self.put.precede(&recorded.take(&Track::In));
+        self.get.precede(&recorded.take(&Track::Out));
+        self.lag.precede(&recorded.take(&Track::Lag));
+        for (id, series) in &mut self.broker_series {
+            series.put.precede(&recorded.take(&Track::Put(id.clone())));
+            series.get.precede(&recorded.take(&Track::Get(id.clone())));
+        }
+        for (name, series) in &mut self.topic_series {
+            series.precede(&recorded.take(&Track::Topic(name.clone())));
+        }
+        for (name, series) in &mut self.group_series {
+            series.precede(&recorded.take(&Track::Group(name.clone())));
+        }
+        self.recorded = recorded;
+    }
+
+    fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
+        // The messages of one search, and the letters of one group, are kept, not those of every one there was.
+        let is_search = |want: &Want| matches!(want, Want::Messages(Question::Search(_)));
+        let is_letters = |want: &Want| matches!(want, Want::Dead(DeadQuestion::Letters(_)));
+        for is_large in [is_search, is_letters] {
+            if is_large(&want) {
+                self.found.retain(|other, _| *other == want || !is_large(other));
+            }
+        }
+        let seen = self.found.entry(want).or_default();
+        if at_ms > seen.0 {
+            let answer = match (answer, &seen.1.value) {
+                (Ok(Found::Topic(mut now)), Some(Found::Topic(before))) => {
+                    queue_rates(&mut now, before, at_ms.saturating_sub(seen.1.as_of_ms));
+                    Ok(Found::Topic(now))
+                }
+                (answer, _) => answer,
+            };
+            seen.0 = at_ms;
+            put(&mut seen.1, answer, at_ms);
+        }
+        // The oldest goes: what is on the screen is asked again and again.
+        if self.found.len() > FOUND
+            && let Some(oldest) = self
+                .found
+                .iter()
+                .min_by_key(|(_, (at, _))| *at)
+                .map(|(want, _)| want.clone())
+        {
+            self.found.remove(&oldest);
+        }
+    }
+
+    fn rest(&mut self, who: &str, retry_at_ms: Option<i64>) {
+        match retry_at_ms {
+            Some(at) => self.retry_at_ms.insert(who.to_owned(), at),
+            None => self.retry_at_ms.remove(who),
+        };
+    }
+
+    fn fold_server(&mut self, addr: String, told: ServerTold, at_ms: i64, retry_at_ms: Option<i64>) {
+        let Some(index) = self.snapshot.name_servers.iter().position(|s| s.addr == addr) else {
+            return;
+        };
+        let kind = match &told {
+            ServerTold::Cluster(_) => "cluster",
+            ServerTold::Config(_) => "config",
+            ServerTold::Topics(_) => "topics",
+        };
+        if !self.is_news(&addr, kind, at_ms) {
+            return;
+        }
+        let name = format!("name server {addr}");
+        self.note_denial((&addr, &name), (kind, None), told.denial(), at_ms);
+        let server = &mut self.snapshot.name_servers[index];
+        match told {
+            ServerTold::Cluster(answer) => {
+                let (table, rtt) = match answer {
+                    Ok((table, rtt)) => (Ok(table), Ok(rtt)),
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                put(&mut server.cluster, table, at_ms);
+                put(&mut server.rtt, rtt, at_ms);
+                self.rest(&addr, retry_at_ms);
+            }
+            ServerTold::Config(answer) => put(&mut server.config, answer, at_ms),
+            ServerTold::Topics(answer) => put(&mut server.topics, answer, at_ms),
+        }
+    }
+
+    /// A server that denies something is told of once, until it allows it; of what it denies topic by topic the first is
+    /// told, until that one is allowed.
+    fn note_denial(
+        &mut self,
+        (who, name): (&str, &str),
+        (what, topic): (&'static str, Option<&str>),
+        why: Option<&str>,
+        at_ms: i64,
+    ) {
+        let key = (who.to_owned(), what);
+        let told = self.denials.get(&key);
+        match why {
+            None => {
+                if told.is_some_and(|told| told.as_deref() == topic) {
+                    self.denials.remove(&key);
+                }
+            }
+            Some(why) => {
+                if told.is_none() {
+                    let of = topic.map_or_else(String::new, |topic| format!(" of {topic}"));
+                    let others = if topic.is_some() {
+                        ", others are not told"
+                    } else {
+                        ""
+                    };
+                    let text = format!("{name}, {what}{of}: {why}; asked again after a minute{others}");
+                    self.log.push(at_ms, Severity::Warning, text);
+                    self.denials.insert(key, topic.map(str::to_owned));
+                }
+            }
+        }
+    }
+
+    fn fold_broker(&mut self, id: BrokerId, told: BrokerTold, at_ms: i64, retry_at_ms: Option<i64>) {
+        let who = format!("{}/{id}", id.cluster);
+        let (topic, kind) = match &told {
+            BrokerTold::Runtime(_) => (None, "runtime"),
+            BrokerTold::Config(_) => (None, "config"),
+            BrokerTold::Ha(_) => (None, "ha"),
+            BrokerTold::Topics(_) => (None, "topics"),
+            BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
+            BrokerTold::Lag(_) => (None, "lag"),
+            BrokerTold::Missed(_) => (None, "missed"),
+        };
+        let key = topic
+            .as_ref()
+            .map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
+        // A late answer of a broker that was dropped must not bring it back.
+        let Some(index) = self.snapshot.brokers.iter().position(|b| b.broker == id) else {
+            return;
+        };
+        if !self.is_news(&key, kind, at_ms) {
+            return;
+        }
+        let name = id.to_string();
+        self.note_denial((&who, &name), (kind, topic.as_deref()), told.denial(), at_ms);
+        let parts = self.parts.entry(id.clone()).or_default();
+        let broker = &mut self.snapshot.brokers[index];
+        if matches!(
+            &told,
+            BrokerTold::Runtime(Ok(_)) | BrokerTold::Config(Ok(_)) | BrokerTold::Ha(Ok(_))
+        ) {
+            broker.last_answer_ms = Some(broker.last_answer_ms.map_or(at_ms, |at| at.max(at_ms)));
+        }
+        match told {
+            BrokerTold::Runtime(answer) => {
+                let (info, rtt) = match answer {
+                    Ok((info, rtt)) => {
+                        let recorded = &mut self.recorded;
+                        let series = self.broker_series.entry(id).or_insert_with_key(|id| {
+                            let mut series = BrokerSeries::default();
+                            series.put.precede(&recorded.take(&Track::Put(id.clone())));
+                            series.get.precede(&recorded.take(&Track::Get(id.clone())));
+                            series
+                        });
+                        remember_rates(parts, series, &info, at_ms);
+                        let behind = info.dispatch_behind_bytes.is_some_and(|b| b > 0);
+                        parts.behind_since_ms = behind.then(|| parts.behind_since_ms.unwrap_or(at_ms));
+                        (Ok(*info), Ok(rtt))
+                    }
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                // Rates of a broker that fell silent, or came back, count otherwise.
+                self.topics_changed |= broker.runtime.is_failed() != info.is_err();
+                put(&mut broker.runtime, info, at_ms);
+                put(&mut broker.rtt, rtt, at_ms);
+                self.rest(&who, retry_at_ms);
+            }
+            BrokerTold::Config(answer) => put(&mut broker.config, answer, at_ms),
+            BrokerTold::Ha(answer) => put(&mut broker.ha, answer, at_ms),
+            BrokerTold::Topics(answer) => {
+                let (topics, version) = match answer {
+                    Ok((topics, version)) => {
+                        let names: HashSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
+                        parts.rates.retain(|name, _| names.contains(name.as_str()));
+                        (Ok(topics), version.ok_or_else(|| "not told".to_owned()))
+                    }
+                    Err(e) => (Err(e.clone()), Err(e)),
+                };
+                put(&mut parts.topics, topics, at_ms);
+                put(&mut broker.topics_version, version, at_ms);
+                self.topics_changed = true;
+            }
+            BrokerTold::TopicRate(topic, answer) => {
+                let rate = parts.rates.entry(topic.clone()).or_default();
+                let is_told = answer.is_ok();
+                put(rate, answer, at_ms);
+                if is_told && parts.flows.stored(&topic, rate).is_none() {
+                    self.rates_told.insert(topic);
+                }
+                self.topics_changed = true;
+            }
+            BrokerTold::Missed(beats) => parts.missed = parts.missed.saturating_add(beats),
+            BrokerTold::Lag(answer) => {
+                if let Ok(rows) = &answer {
+                    let topics = parts.topics.get().into_iter().flatten();
+                    let writes: HashMap<&str, i32> = topics
+                        .map(|(name, on)| (name.as_str(), on.write_queues))
+                        .collect();
+                    let writes = |topic: &str| usize::try_from(*writes.get(topic)?).ok();
+                    let told = parts.flows.read(at_ms, rows, parts.get.value(), writes);
+                    self.topics_changed |= !told.is_empty();
+                    self.rates_told.extend(told);
+                }
+                put(&mut parts.lag, answer, at_ms);
+                self.lag_changed = true;
+            }
+        }
+    }
+}
+
+/// Stores an answer, or the reason beside the earlier answer.
+fn put<T>(seen: &mut Seen<T>, answer: Answer<T>, at_ms: i64) {
+    match answer {
+        Ok(value) => *seen = Seen::answered(value, at_ms),
+        Err(why) => seen.error = Some(why),
+    }
+}
+
+/// Messages a second of each queue, from its ends in two looks.
+fn queue_rates(now: &mut TopicDetail, before: &TopicDetail, passed_ms: i64) {
+    let too_soon = u64::try_from(passed_ms).unwrap_or(0) < RATE_LEAST_MS;
+    for queue in &mut now.queues {
+        let earlier = before
+            .queues
+            .iter()
+            .find(|q| q.queue == queue.queue && q.broker == queue.broker);
+        if too_soon {
+            // Over less than that a rate says nothing: what was known stays.
+            queue.in_tps = earlier.and_then(|q| q.in_tps);
+            continue;
+        }
+        queue.in_tps = earlier
+            .map(|q| queue.max - q.max)
+            .filter(|more| *more >= 0)
+            .map(|more| more as f64 * 1000.0 / passed_ms as f64);
+    }
+    // The broker's average of a minute is nought at the beginning, and late afterwards.
+    let known: Option<Vec<f64>> = now.queues.iter().map(|queue| queue.in_tps).collect();
+    if let Some(rates) = known.filter(|rates| !rates.is_empty()) {
+        now.in_tps = rates.iter().sum();
+    }
+}
+
+/// Rates of a broker: differences of its counters, or its own 10 s averages before there are two readings.
+fn remember_rates(parts: &mut Parts, series: &mut BrokerSeries, info: &RuntimeInfo, at_ms: i64) {
+    let at = u64::try_from(at_ms).unwrap_or(0);
+    let counter = |key: &str| info.entries.get(key).and_then(|v| v.trim().parse::<u64>().ok());
+    let one = |counter: &mut Counter, value: Option<u64>, average: Option<f64>, series: &mut Series| {
+        let rate = match value.map(|v| counter.rate(at, v)) {
+            Some(Reading::Rate(rate)) => Some(rate),
+            Some(Reading::TooSoon) => None,
+            Some(Reading::First) | None => average,
+        };
+        if let Some(rate) = rate {
+            series.push(at, rate);
+        }
+    };
+    let put_total = counter("msgPutTotalTodayNow");
+    let get_total = counter("msgGetTotalTodayNow");
+    one(&mut parts.put, put_total, info.put_tps.s10, &mut series.put);
+    one(
+        &mut parts.get,
+        get_total,
+        info.transferred_tps.s10,
+        &mut series.get,
+    );
+}
