@@ -21,10 +21,10 @@ use super::{dead, messages};
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
 use crate::client::scale::kept::PlanFile;
-use crate::client::{BrokerAt, Client, Error, Server};
+use crate::client::{BrokerAt, Client, Error, Server, stuck};
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
 use crate::protocol::codes;
-use crate::protocol::model::version_name;
+use crate::protocol::model::{MessageQueue, version_name};
 
 /// Questions that are being asked at once.
 const AT_ONCE: usize = 4;
@@ -513,21 +513,26 @@ async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Ve
 fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
     let held = || info.mq_table.iter().filter(|(_, state)| !state.droped);
     let popped = info.mq_pop_table.iter().filter(|(_, state)| !state.droped);
+    let key = |q: &MessageQueue| (q.topic.clone(), q.broker_name.clone(), q.queue_id);
     let rates = info.status_table.values();
-    let n = rates.len().max(1) as f64;
     ClientTold {
         queues: held()
             .map(|(queue, _)| queue)
             .chain(popped.map(|(queue, _)| queue))
-            .map(|q| (q.topic.clone(), q.broker_name.clone(), q.queue_id))
+            .map(key)
             .collect(),
         cached: held().map(|(_, s)| i64::from(s.cached_msg_count)).sum(),
         cached_mib: held().map(|(_, s)| i64::from(s.cached_msg_size_in_mib)).sum(),
+        held_back: held().filter(|(_, s)| stuck::is_held_back(info, s)).count(),
         last_pull_ms: held()
             .map(|(_, s)| s.last_pull_timestamp)
             .filter(|at| *at > 0)
             .min(),
-        consume_rt_ms: rates.clone().map(|r| r.consume_rt).sum::<f64>() / n,
+        consumed_ms: held()
+            .filter(|(_, s)| s.last_consume_timestamp > 0)
+            .map(|(queue, s)| (key(queue), s.last_consume_timestamp))
+            .collect(),
+        consume_rt_ms: stuck::consume_rt_ms(info),
         ok_tps: rates.clone().map(|r| r.consume_ok_tps).sum(),
         failed_tps: rates.map(|r| r.consume_failed_tps).sum(),
     }

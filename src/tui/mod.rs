@@ -29,6 +29,7 @@ pub mod palette;
 pub mod place;
 pub mod poll;
 pub mod record;
+pub mod standing;
 pub mod store;
 pub mod table;
 mod terminal;

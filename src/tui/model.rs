@@ -11,6 +11,7 @@ use super::events::{EventLog, Watch};
 use super::history::{Counter, RATE_LEAST_MS, Reading, Series};
 use super::messages::search::Question;
 use super::record::{Recorded, Track};
+use super::standing::Standings;
 use super::want::{Found, TopicDetail, Want};
 use crate::client::RuntimeInfo;
 use crate::client::admin::group::is_system;
@@ -196,6 +197,8 @@ pub struct Model {
     pub group_series: BTreeMap<String, Series>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
+    /// How long positions have been standing.
+    pub standing: Standings,
     found: BTreeMap<Want, (i64, Seen<Found>)>,
     /// What was recorded of topics, groups and brokers that were not seen yet.
     recorded: Recorded,
@@ -666,6 +669,11 @@ impl Model {
     }
 
     fn settle_groups(&mut self, now_ms: i64) {
+        let told = (self.parts.values()).flat_map(|parts| {
+            let rows = parts.lag.get().into_iter().flatten();
+            rows.map(|row| (row, parts.lag.as_of_ms))
+        });
+        self.standing.look(told);
         let mut groups: BTreeMap<&str, Vec<GroupLag>> = BTreeMap::new();
         let mut as_of = i64::MAX;
         for parts in self.parts.values() {

@@ -239,10 +239,14 @@ pub struct ClientTold {
     pub cached: i64,
     /// Their size, MiB.
     pub cached_mib: i64,
-    /// Time of its oldest last pull, epoch ms.
+    /// Queues of which it holds as much as it may, and does not pull.
+    pub held_back: usize,
+    /// Time of its oldest last pull, or try of one, epoch ms.
     pub last_pull_ms: Option<i64>,
-    /// Milliseconds a message takes to consume.
-    pub consume_rt_ms: f64,
+    /// When it last consumed something of each queue, by its own clock, epoch ms.
+    pub consumed_ms: BTreeMap<(String, String, i32), i64>,
+    /// Milliseconds a message takes to consume; `None` without any in the last minute.
+    pub consume_rt_ms: Option<f64>,
     /// Messages a second consumed.
     pub ok_tps: f64,
     /// Messages a second given back.

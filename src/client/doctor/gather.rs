@@ -36,8 +36,9 @@ const CLIENT: Duration = Duration::from_secs(2);
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// Most queues whose oldest unread message is looked up.
 const OLDEST: usize = 256;
-/// A position that was reached by a message younger than this cannot hide an old one, ms.
-const YOUNG_MS: i64 = 600_000;
+/// A position that was reached by a message younger than this cannot hide one that has waited for long, ms: the time
+/// after which a client counts as stuck.
+const YOUNG_MS: i64 = 300_000;
 /// Where half messages wait.
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Group whose position in it is the first undecided one.
@@ -126,7 +127,7 @@ impl Client {
         }
         let (running, oldest, halves) = tokio::join!(
             async {
-                match wants.any(&["GR1", "GR3", "GR7"]) {
+                match wants.any(&["GR1", "GR3", "GR5", "GR7"]) {
                     true => self.running(&details.connections, &masters, deadline).await,
                     false => BTreeMap::new(),
                 }

@@ -11,15 +11,11 @@ use super::{grid, groups, text, topics};
 use crate::client::findings::Subject;
 use crate::client::lag::GroupKind;
 use crate::client::snapshot::GroupState;
+use crate::client::stuck::{self, Standing};
 use crate::tui::app::App;
 use crate::tui::history;
 use crate::tui::table::{Cell, Row, Table};
-use crate::tui::want::{ClientDetail, Found, GroupDetail, Want};
-
-/// A client that has not pulled for so long is stuck, if there is something to pull, ms.
-const STUCK_MS: u64 = 5 * 60 * 1000;
-/// Messages in the cache from which Java's client holds back its pulls.
-const FLOW_CONTROL: i64 = 1000;
+use crate::tui::want::{ClientDetail, ClientTold, Found, GroupDetail, Want};
 
 fn name(app: &App) -> &str {
     app.place.group().unwrap_or_default()
@@ -248,10 +244,10 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
         .sum();
     let pull_ms = told.last_pull_ms.map(|at| super::age_ms(app.shown_ms(), at));
     let mut flags: Vec<(String, Role)> = Vec::new();
-    if lag > 0 && pull_ms.is_some_and(|ms| ms > STUCK_MS) {
+    if is_stuck(app, detail, told) {
         flags.push(("✗ STUCK ".to_owned(), Role::Crit));
     }
-    if told.cached >= FLOW_CONTROL {
+    if told.held_back > 0 {
         flags.push(("! flow ctl ".to_owned(), Role::Warn));
     }
     if told.queues.is_empty() {
@@ -267,7 +263,7 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
             format!("{}/{} MiB", told.cached, told.cached_mib),
             told.cached as f64,
         ),
-        Cell::count("", told.consume_rt_ms),
+        told.consume_rt_ms.map_or_else(Cell::none, |ms| Cell::count("", ms)),
         Cell::count("", told.ok_tps),
         Cell::count("", told.failed_tps),
         pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),
@@ -276,6 +272,23 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
             key: crate::tui::table::Key::Text,
         },
     ]
+}
+
+/// True when a client does not get on with a queue that it holds and that has something to read. Where the group is
+/// paused its pulls are refused.
+fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold) -> bool {
+    if detail.kind == GroupKind::Broadcasting || detail.values("consume-enable").any(|v| v == "false") {
+        return false;
+    }
+    detail.queues.iter().any(|row| {
+        let key = (row.topic.clone(), row.broker.clone(), row.queue);
+        let standing = || Standing {
+            unmoved: app.shown().standing.unmoved(row),
+            consumed: (told.consumed_ms.get(&key)).and_then(|at| stuck::ago(app.shown_ms(), *at)),
+            waits: detail.oldest.get(&key).and_then(|age| age.as_ref().ok().copied()),
+        };
+        row.lag().is_some_and(|lag| lag > 0) && told.queues.contains(&key) && standing().is_stuck()
+    })
 }
 
 /// `Clients 12  (i: their own numbers, T: stacks)`.

@@ -544,10 +544,12 @@ fn found(want: &Want, story: Story) -> Found {
                     queues: vec![("orders".into(), "broker-a".into(), 0)],
                     cached: 2000,
                     cached_mib: 12,
+                    held_back: 1,
                     last_pull_ms: Some(NOW - 400),
-                    consume_rt_ms: 3.1,
+                    consume_rt_ms: Some(3.1),
                     ok_tps: 410.0,
                     failed_tps: 0.2,
+                    ..ClientTold::default()
                 }),
             },
             ClientDetail {
