@@ -37,6 +37,7 @@ pub mod sign;
 pub mod snapshot;
 pub mod static_topic;
 pub mod stretch;
+pub mod stranded;
 pub mod stuck;
 mod sweep;
 pub mod time;

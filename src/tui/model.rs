@@ -24,6 +24,7 @@ use crate::client::snapshot::{
     NameServerState, RegistrationAge, Seen, Snapshot, TopicOnBroker, TopicState,
 };
 use crate::protocol::model::DataVersion;
+use crate::client::stranded::Stranded;
 
 /// A broker that no name server lists any more is kept on the screens this long.
 const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
@@ -109,6 +110,8 @@ pub enum BrokerTold {
     /// Positions of all groups.
     Lag(Answer<Vec<GroupLag>>),
     /// Beats that passed while it was slow to answer, and were skipped.
+    /// Queues behind the read queues that hold unread messages, by topic.
+    Stranded(Answer<BTreeMap<String, Vec<Stranded>>>),
     Missed(u64),
 }
 
@@ -138,6 +141,7 @@ impl BrokerTold {
             Self::TopicRate(_, answer) => denial(answer),
             Self::Lag(answer) => denial(answer),
             Self::Missed(_) => None,
+            Self::Stranded(answer) => denial(answer),
         }
     }
 }
@@ -158,6 +162,7 @@ struct Parts {
     rates: BTreeMap<String, Seen<f64>>,
     lag: Seen<Vec<GroupLag>>,
     listed_ms: i64,
+    stranded: Seen<BTreeMap<String, Vec<Stranded>>>,
     put: Counter,
     get: Counter,
     behind_since_ms: Option<i64>,
@@ -428,6 +433,7 @@ impl Model {
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
             BrokerTold::Missed(_) => (None, "missed"),
+            BrokerTold::Stranded(_) => (None, "all positions"),
         };
         let key = topic
             .as_ref()
@@ -507,6 +513,10 @@ impl Model {
     pub fn settle(&mut self, now_ms: i64, interval: Duration) -> Vec<Roster> {
         self.snapshot.taken_at_ms = now_ms;
         let roster = self.settle_brokers(now_ms);
+            BrokerTold::Stranded(answer) => {
+                put(&mut parts.stranded, answer, at_ms);
+                self.topics_changed = true;
+            }
         if std::mem::take(&mut self.topics_changed) {
             self.settle_topics(now_ms);
         }
@@ -640,6 +650,11 @@ impl Model {
                         .get_or_insert_with(|| "the broker is silent".to_owned());
                 }
                 if told.contains(name) {
+                if let Some(queues) = parts.stranded.get().and_then(|topics| topics.get(name)) {
+                    // Those that can be read again since are none.
+                    let beyond = queues.iter().filter(|s| s.queue >= on.read_queues);
+                    on.stranded = beyond.cloned().collect();
+                }
                     let sum = rates.entry(name).or_insert(Some(0.0));
                     match on.in_tps.fresh() {
                         Some(rate) => *sum = sum.map(|sum| sum + rate),

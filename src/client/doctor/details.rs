@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::client::RuntimeInfo;
 use crate::client::snapshot::{BrokerId, ClusterTable, HaState};
+pub use crate::client::stranded::Offsets;
 use crate::protocol::body::{
     ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupConfig, TopicRouteData, TopicStatsTable,
 };
@@ -55,9 +56,6 @@ pub struct Missed {
     /// Why there is no answer.
     pub why: String,
 }
-
-/// Committed offsets of one broker by group and topic, then queue.
-pub type Offsets = BTreeMap<(String, String), BTreeMap<i32, i64>>;
 
 /// Everything a doctor asked. What was not asked, or not answered, is absent.
 #[derive(Debug, Clone, Default)]

@@ -7,14 +7,15 @@ use std::time::Duration;
 use super::details::{ControllerView, Details, Half, Later, Missed, Offsets};
 use super::name_servers::difference;
 use crate::client::admin::cluster::BrokerAt;
-use crate::client::admin::group::{is_system, position_key};
+use crate::client::admin::group::is_system;
 use crate::client::admin::message::Pull;
 use crate::client::admin::topic::kind;
 use crate::client::error::{Error, Server};
 use crate::client::findings::Finding;
 use crate::client::look::cluster_table;
 use crate::client::produce::now_ms;
-use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind};
+use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind, TopicState};
+use crate::client::stranded::{Ends, offsets_of};
 use crate::client::{Client, Deadline, Parts, RuntimeInfo, findings, liveness, sweep};
 use crate::protocol::body::{
     ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupConfig, TopicRouteData, TopicStatsTable,
@@ -36,6 +37,8 @@ const CLIENT: Duration = Duration::from_secs(2);
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// Most queues whose oldest unread message is looked up.
 const OLDEST: usize = 256;
+/// Most queues of one broker behind the read queues of their topic that are asked for.
+const STRANDED: usize = 256;
 /// A position that was reached by a message younger than this cannot hide one that has waited for long, ms: the time
 /// after which a client counts as stuck.
 const YOUNG_MS: i64 = 300_000;
@@ -105,7 +108,9 @@ impl Client {
                 }
             },
             async {
-                let needed = ["BR5", "TP3", "GR1", "GR2", "GR3", "GR4", "GR5", "GR7", "TR1"];
+                let needed = [
+                    "BR5", "TP3", "GR1", "GR2", "GR3", "GR4", "GR5", "GR7", "TP1", "TR1",
+                ];
                 match wants.any(&needed) {
                     true => self.groups(&masters, with_clients(&wants), deadline).await,
                     false => Groups::default(),
@@ -124,6 +129,10 @@ impl Client {
         snapshot.groups = sweep::groups(groups.lag, snapshot.taken_at_ms);
         if wants.any(&["HA2"]) {
             details.controllers = self.controllers(&snapshot, deadline).await;
+        }
+        if wants.any(&["TP1"]) {
+            self.strand(&mut snapshot, &details.offsets, &masters, deadline)
+                .await;
         }
         let (running, oldest, halves) = tokio::join!(
             async {
@@ -423,13 +432,8 @@ impl Client {
             }
             match offsets {
                 Ok((_, body)) => {
-                    let mut offsets = Offsets::new();
-                    for (key, queues) in body.value.offset_table {
-                        if let Some((topic, group)) = position_key(&key) {
-                            names.insert(group.to_owned());
-                            offsets.insert((group.to_owned(), topic.to_owned()), queues);
-                        }
-                    }
+                    let offsets = offsets_of(body.value.offset_table);
+                    names.extend(offsets.keys().map(|(group, _)| group.clone()));
                     out.offsets.insert(id, offsets);
                 }
                 Err(e) => miss(&mut out.missed, &server, "GET_ALL_CONSUMER_OFFSET", &e),
@@ -559,6 +563,44 @@ impl Client {
             })
             .await;
         answers.into_iter().flatten().collect()
+    }
+
+    /// Puts the stranded queues to their topics.
+    async fn strand(
+        &self,
+        snapshot: &mut Snapshot,
+        offsets: &BTreeMap<BrokerId, Offsets>,
+        masters: &[BrokerAt],
+        deadline: Deadline,
+    ) {
+        let questions: Vec<_> = masters
+            .iter()
+            .filter_map(|m| {
+                let on = |t: &TopicState| t.brokers.iter().find(|b| b.broker == m.id).map(|b| b.read_queues);
+                let read = snapshot.topics.iter();
+                let read: BTreeMap<String, i32> =
+                    read.filter_map(|t| Some((t.name.clone(), on(t)?))).collect();
+                Some((m.clone(), offsets.get(&m.id)?, read))
+            })
+            .collect();
+        let answers = self
+            .each(questions, |(broker, offsets, read)| async move {
+                let deadline = deadline.at_most(QUESTION);
+                let ends = (&Ends::default(), STRANDED);
+                let found = self
+                    .stranded(&broker.server(), offsets, &read, ends, deadline)
+                    .await;
+                (broker.id, found)
+            })
+            .await;
+        for (id, mut found) in answers {
+            for topic in &mut snapshot.topics {
+                let on = topic.brokers.iter_mut().find(|b| b.broker == id);
+                if let (Some(on), Some(queues)) = (on, found.remove(&topic.name)) {
+                    on.stranded = queues;
+                }
+            }
+        }
     }
 
     /// The first half messages that are not decided, on each broker that has some.
