@@ -11,7 +11,7 @@ use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
 use super::input::Input;
 use super::keys::{Command, Keys};
-use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
+use super::model::{Model, Roster, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::store;
 use super::table::{Filter, Sort, Table};
@@ -325,7 +325,7 @@ pub enum Left {
 
 /// Visited places that are remembered.
 const VISITED: usize = 50;
-/// Groups with a backlog whose clients the overview asks for.
+/// Groups with a backlog that the overview asks for clients and the oldest message of.
 const ASKED_ON_OVERVIEW: usize = 3;
 /// Changes that are remembered.
 const WORKS: usize = 20;
@@ -570,9 +570,9 @@ impl App {
         }
         match (self.place.screen, &self.place.about) {
             (Screen::Overview, _) => {
-                // Whether anybody is there to bring it down.
+                // Whether anybody is there to bring it down, and how long its oldest message has been waiting.
                 let names = self.visible(Pane::WorstLag).into_iter();
-                for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
+                for name in names.filter(|name| self.lags(name)).take(ASKED_ON_OVERVIEW) {
                     want(Want::GroupBrief(name), every(20));
                 }
             }
@@ -626,12 +626,9 @@ impl App {
         wanted
     }
 
-    /// A backlog that does not shrink.
-    fn stays(&self, group: &str) -> bool {
-        self.model
-            .group_series
-            .get(group)
-            .is_some_and(|lag| lag.last() > Some(0.0) && lag.slope(SLOPE_WINDOW_MS).is_none_or(|s| s >= 0.0))
+    fn lags(&self, group: &str) -> bool {
+        let series = self.model.group_series.get(group);
+        series.is_some_and(|lag| lag.last() > Some(0.0))
     }
 
     /// Names of the rows of a pane that are on the screen.

@@ -19,12 +19,13 @@ use crate::client::admin::topic::kind;
 use crate::client::findings::{self, Finding, Severity, Trends};
 use crate::client::lag::GroupKind;
 use crate::client::liveness;
+use crate::client::skew::Skew;
 use crate::client::snapshot::{
     BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, NameServerConfig,
     NameServerState, RegistrationAge, Seen, Snapshot, TopicOnBroker, TopicState,
 };
-use crate::protocol::model::DataVersion;
 use crate::client::stranded::Stranded;
+use crate::protocol::model::DataVersion;
 
 /// A broker that no name server lists any more is kept on the screens this long.
 const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
@@ -109,9 +110,9 @@ pub enum BrokerTold {
     TopicRate(String, Answer<f64>),
     /// Positions of all groups.
     Lag(Answer<Vec<GroupLag>>),
-    /// Beats that passed while it was slow to answer, and were skipped.
     /// Queues behind the read queues that hold unread messages, by topic.
     Stranded(Answer<BTreeMap<String, Vec<Stranded>>>),
+    /// Beats that passed while it was slow to answer, and were skipped.
     Missed(u64),
 }
 
@@ -140,8 +141,8 @@ impl BrokerTold {
             Self::Topics(answer) => denial(answer),
             Self::TopicRate(_, answer) => denial(answer),
             Self::Lag(answer) => denial(answer),
-            Self::Missed(_) => None,
             Self::Stranded(answer) => denial(answer),
+            Self::Missed(_) => None,
         }
     }
 }
@@ -161,8 +162,8 @@ struct Parts {
     topics: Seen<NamedTopics>,
     rates: BTreeMap<String, Seen<f64>>,
     lag: Seen<Vec<GroupLag>>,
-    listed_ms: i64,
     stranded: Seen<BTreeMap<String, Vec<Stranded>>>,
+    listed_ms: i64,
     put: Counter,
     get: Counter,
     behind_since_ms: Option<i64>,
@@ -432,8 +433,8 @@ impl Model {
             BrokerTold::Topics(_) => (None, "topics"),
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
-            BrokerTold::Missed(_) => (None, "missed"),
             BrokerTold::Stranded(_) => (None, "all positions"),
+            BrokerTold::Missed(_) => (None, "missed"),
         };
         let key = topic
             .as_ref()
@@ -458,7 +459,13 @@ impl Model {
         match told {
             BrokerTold::Runtime(answer) => {
                 let (info, rtt) = match answer {
-                    Ok((info, rtt)) => {
+                    Ok((mut info, rtt)) => {
+                        // Each look bounds the clock; all of them bound it best.
+                        let before = broker.runtime.get().and_then(|before| before.clock);
+                        info.clock = match (before, info.clock) {
+                            (Some(before), Some(now)) => Some(before.narrowed(now)),
+                            (_, now) => now,
+                        };
                         let recorded = &mut self.recorded;
                         let series = self.broker_series.entry(id).or_insert_with_key(|id| {
                             let mut series = BrokerSeries::default();
@@ -506,6 +513,10 @@ impl Model {
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
             }
+            BrokerTold::Stranded(answer) => {
+                put(&mut parts.stranded, answer, at_ms);
+                self.topics_changed = true;
+            }
         }
     }
 
@@ -513,10 +524,6 @@ impl Model {
     pub fn settle(&mut self, now_ms: i64, interval: Duration) -> Vec<Roster> {
         self.snapshot.taken_at_ms = now_ms;
         let roster = self.settle_brokers(now_ms);
-            BrokerTold::Stranded(answer) => {
-                put(&mut parts.stranded, answer, at_ms);
-                self.topics_changed = true;
-            }
         if std::mem::take(&mut self.topics_changed) {
             self.settle_topics(now_ms);
         }
@@ -643,6 +650,11 @@ impl Model {
                 if let Some(rate) = parts.rates.get(name) {
                     on.in_tps = rate.clone();
                 }
+                if let Some(queues) = parts.stranded.get().and_then(|topics| topics.get(name)) {
+                    // Those that can be read again since are none.
+                    let beyond = queues.iter().filter(|s| s.queue >= on.read_queues);
+                    on.stranded = beyond.cloned().collect();
+                }
                 if silent.contains(&on.broker) {
                     // Not asked while the broker is silent, so as good as failed.
                     on.in_tps
@@ -650,11 +662,6 @@ impl Model {
                         .get_or_insert_with(|| "the broker is silent".to_owned());
                 }
                 if told.contains(name) {
-                if let Some(queues) = parts.stranded.get().and_then(|topics| topics.get(name)) {
-                    // Those that can be read again since are none.
-                    let beyond = queues.iter().filter(|s| s.queue >= on.read_queues);
-                    on.stranded = beyond.cloned().collect();
-                }
                     let sum = rates.entry(name).or_insert(Some(0.0));
                     match on.in_tps.fresh() {
                         Some(rate) => *sum = sum.map(|sum| sum + rate),
@@ -852,6 +859,15 @@ impl Model {
     /// Newest lag answer of one broker.
     pub fn lag_of(&self, id: &BrokerId) -> Option<&Seen<Vec<GroupLag>>> {
         self.parts.get(id).map(|p| &p.lag)
+    }
+
+    /// Milliseconds that the clock of a broker name's master is ahead of ours, at least; negative when it is behind.
+    pub fn ahead_ms(&self, name: &str) -> i64 {
+        let brokers = self.snapshot.brokers.iter();
+        let mut masters = brokers.filter(|b| b.broker.is_master() && b.broker.name == name);
+        masters
+            .find_map(|b| b.runtime.get()?.clock)
+            .map_or(0, Skew::least)
     }
 
     /// Topics of one broker.

@@ -218,6 +218,11 @@ fn masters(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     }
 }
 
+/// True for the version of a client that is too old for any broker of today.
+pub fn is_old_client(version: i32) -> bool {
+    version > 0 && version < OLDEST_CLIENT
+}
+
 /// BR5.
 fn versions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     let mut clusters: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
@@ -255,7 +260,7 @@ fn versions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         let old: BTreeSet<String> = by_broker
             .values()
             .flat_map(|c| &c.connection_set)
-            .filter(|c| c.version > 0 && c.version < OLDEST_CLIENT)
+            .filter(|c| is_old_client(c.version))
             .map(|c| format!("{} {}", c.client_id, version_name(c.version)))
             .collect();
         if !old.is_empty() {

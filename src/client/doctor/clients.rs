@@ -52,7 +52,7 @@ fn finding(
 }
 
 /// `orders TagA || TagB, payments *`: topics and expressions, retry topics apart.
-fn expressions<'a>(subscriptions: impl IntoIterator<Item = &'a SubscriptionData>) -> String {
+pub fn expressions<'a>(subscriptions: impl IntoIterator<Item = &'a SubscriptionData>) -> String {
     let mut all: Vec<String> = subscriptions
         .into_iter()
         .filter(|s| !s.topic.starts_with(RETRY_PREFIX))
@@ -429,7 +429,10 @@ mod tests {
         c.finds(&[]);
         waits(&mut c, 302_000);
         let found = c.finds(&["GR5"]);
-        assert_eq!((found.len(), found[0].rule, found[0].severity), (1, "client-stuck", Severity::Critical));
+        assert_eq!(
+            (found.len(), found[0].rule, found[0].severity),
+            (1, "client-stuck", Severity::Critical)
+        );
         assert_eq!(
             found[0].text,
             "client c2 of group g stands in 1 queue, such as orders broker-b/3: nothing consumed for 5m, and messages wait"

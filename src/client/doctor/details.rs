@@ -81,8 +81,6 @@ pub struct Details {
     pub oldest_unread: BTreeMap<(String, String, String, i32), i64>,
     /// Half messages by broker.
     pub halves: BTreeMap<BrokerId, Vec<Half>>,
-    /// When a broker's runtime was asked for and when it was there, epoch ms, with that runtime.
-    pub clocks: BTreeMap<BrokerId, (i64, i64, RuntimeInfo)>,
     /// Second looks at brokers of which the first was suspicious.
     pub later: BTreeMap<BrokerId, Later>,
     /// Controllers by broker name, where brokers have one.

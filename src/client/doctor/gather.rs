@@ -16,7 +16,7 @@ use crate::client::look::cluster_table;
 use crate::client::produce::now_ms;
 use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind, TopicState};
 use crate::client::stranded::{Ends, offsets_of};
-use crate::client::{Client, Deadline, Parts, RuntimeInfo, findings, liveness, sweep};
+use crate::client::{Client, Deadline, Parts, findings, liveness, sweep};
 use crate::protocol::body::{
     ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupConfig, TopicRouteData, TopicStatsTable,
 };
@@ -91,8 +91,7 @@ impl Client {
                 addr: b.addr.clone(),
             })
             .collect();
-        let (clocks, orders, others, routes, stats, groups) = tokio::join!(
-            self.clocks(&snapshot, wants.any(&["CL1"]), deadline),
+        let (orders, others, routes, stats, groups) = tokio::join!(
             self.orders(&snapshot, wants.any(&["TP4"]), deadline),
             self.other_name_servers(&snapshot, wants.any(&["BR3"]), deadline),
             async {
@@ -117,7 +116,6 @@ impl Client {
                 }
             },
         );
-        details.clocks = clocks;
         details.orders = orders;
         details.other_name_servers = others;
         details.routes = routes;
@@ -228,36 +226,6 @@ impl Client {
                 .map(|r| r.broker_address.clone().unwrap_or_default())
                 .collect(),
         })
-    }
-
-    async fn clocks(
-        &self,
-        snapshot: &Snapshot,
-        wanted: bool,
-        deadline: Deadline,
-    ) -> BTreeMap<BrokerId, (i64, i64, RuntimeInfo)> {
-        let targets: Vec<BrokerAt> = snapshot
-            .brokers
-            .iter()
-            .filter(|b| wanted && b.answers())
-            .map(|b| BrokerAt {
-                id: b.broker.clone(),
-                addr: b.addr.clone(),
-            })
-            .collect();
-        let answers = self
-            .each(targets, |broker| async move {
-                let sent = now_ms();
-                let info = self
-                    .broker_runtime(&broker.server(), deadline.at_most(QUESTION))
-                    .await;
-                (broker.id, sent, now_ms(), info)
-            })
-            .await;
-        answers
-            .into_iter()
-            .filter_map(|(id, sent, received, info)| Some((id, (sent, received, info.ok()?))))
-            .collect()
     }
 
     async fn orders(

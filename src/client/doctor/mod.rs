@@ -6,7 +6,7 @@
 mod backlog;
 mod broker;
 mod clients;
-pub(crate) mod clock;
+mod clock;
 mod details;
 pub mod gather;
 mod groups;
@@ -19,7 +19,8 @@ mod topics;
 #[cfg(test)]
 mod made_up;
 
-pub use broker::AGREED_SETTINGS;
+pub use broker::{AGREED_SETTINGS, is_old_client};
+pub use clients::expressions;
 pub use details::{ControllerView, Details, Half, Later, Missed, Offsets};
 
 use super::findings::{Finding, Severity, Subject, Trends};

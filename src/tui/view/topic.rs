@@ -145,7 +145,7 @@ pub fn queues(app: &App) -> Table {
                     .map_or_else(Cell::unknown, |rate| Cell::count("", rate)),
                 match queue.last_ms {
                     0 => Cell::none(),
-                    at => topics::age(app.shown_ms(), at),
+                    at => topics::age(app, &queue.broker, at),
                 },
                 group,
                 lag,
