@@ -503,6 +503,13 @@ impl App {
         self.settings.keys.hint(command, self.place.screen)
     }
 
+    /// The key of a command on this screen, where it has one.
+    pub fn hint(&self, command: Command) -> Option<String> {
+        let mut here = self.settings.keys.on_screen(self.place.screen, false);
+        let key = here.find(|line| line.command == command)?.first_key();
+        (!key.is_empty()).then(|| key.to_owned())
+    }
+
     /// Rows of a pane that are marked.
     pub fn marked(&self, pane: Pane) -> Option<&BTreeSet<String>> {
         self.marks.get(&pane).filter(|marks| !marks.is_empty())

@@ -151,6 +151,19 @@ fn a_clock_that_is_off_is_told_and_does_not_make_messages_young() {
         found.text,
         "the clock of broker-a:0 is at least 5m ahead of this host's"
     );
+    // A clock that is 12 ms ahead is no finding, and is known well after some looks.
+    let mut app = console(Story::Healthy, Screen::Overview, Look::of(SIZE));
+    tell(&mut app, NOW + 400, runtime(NOW + 400, 12));
+    assert!(text(&picture(&app)).contains("clock skew ≤ 601 ms"));
+    for part in [2_100, 3_989, 8_986] {
+        tell(&mut app, NOW + part, runtime(NOW + part, 12));
+    }
+    assert!(
+        text(&picture(&app)).contains("clock skew 13 ms"),
+        "{}",
+        text(&picture(&app))
+    );
+    assert!(app.model.findings.iter().all(|f| f.rule != "clock-skew"));
 }
 
 /// The last consumed message is hours old where messages are rare; the first unread one is not.
@@ -204,6 +217,25 @@ fn the_oldest_message_of_a_group_is_the_first_unread_one() {
         lag(&mut app, NOW + 10_000, row(Some(NOW))),
         "≤10s",
         "what was waiting is consumed"
+    );
+}
+
+#[test]
+fn a_clean_overview_says_how_much_was_not_looked_for() {
+    let mut app = console(Story::Empty, Screen::Overview, Look::of((100, 30)));
+    app.model.findings.clear();
+    let shown = text(&picture(&app));
+    assert!(shown.contains("✓ nothing found"), "{shown}");
+    let resting = rmq::client::doctor::RESTING.len();
+    assert!(
+        shown.contains(&format!("{resting} more checks: D runs them")),
+        "{shown}"
+    );
+    super::fixture::press(&mut app, "D");
+    assert!(
+        matches!(&app.overlay, Some(app::Overlay::Sheet(words, _)) if words == &["doctor"]),
+        "{:?}",
+        app.overlay
     );
 }
 
