@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use super::admin::cluster::BrokerAt;
 use super::admin::group::{BrokerLag, KnownGroups};
 use super::admin::message::Pull;
@@ -243,6 +245,55 @@ fn make_logical(found: &mut Backlogs, fixed: &BTreeMap<String, Logical>, brokers
             }
         }
     }
+}
+
+/// The message of a group that has been waiting longest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Broker name.
+    pub broker: String,
+    /// When it was stored, by the broker's clock, epoch ms.
+    pub stored_ms: i64,
+    /// False when another one may have been waiting longer.
+    pub sure: bool,
+}
+
+/// The message that has been waiting longest, found by at most `most` reads of a queue's first unread one.
+async fn longest<'a>(
+    rows: &'a [GroupLag],
+    most: usize,
+    read: impl Fn(&'a GroupLag) -> BoxFuture<'a, Option<i64>>,
+) -> Option<Waiting> {
+    let mut lagging: Vec<&GroupLag> = rows
+        .iter()
+        .filter(|row| row.lag().is_some_and(|lag| lag > 0))
+        .collect();
+    lagging.sort_by_key(|row| row.last_consumed_ms.unwrap_or(0));
+    let mut found: Option<Waiting> = None;
+    let mut sure = true;
+    for (i, row) in lagging.into_iter().enumerate() {
+        let oldest = found.as_ref().map_or(i64::MAX, |f| f.stored_ms);
+        if row.last_consumed_ms.is_some_and(|at| at >= oldest) {
+            break;
+        }
+        if i == most {
+            sure = false;
+            break;
+        }
+        match read(row).await {
+            Some(stored_ms) if stored_ms < oldest => {
+                let broker = row.broker.clone();
+                found = Some(Waiting {
+                    broker,
+                    stored_ms,
+                    sure: true,
+                });
+            }
+            Some(_) => {}
+            None => sure = false,
+        }
+    }
+    found.map(|found| Waiting { sure, ..found })
 }
 
 /// A position in a queue.
@@ -545,28 +596,61 @@ impl Client {
         Ok(info.value)
     }
 
-    /// Age of the first unread message of each lagging queue in `rows`: reads of one message that leave no trace.
-    /// Where it stays unknown, why.
+    /// Age of the first unread message of each lagging queue in `rows`. Where it stays unknown, why.
     pub async fn oldest_unread<'a>(
         &self,
         brokers: &[BrokerAt],
         rows: impl IntoIterator<Item = &'a GroupLag>,
     ) -> BTreeMap<Place, Result<Duration, String>> {
+        let stored = self.first_unread(brokers, rows).await;
+        let now = now_ms();
+        let age = |stored: i64| u64::try_from(now.saturating_sub(stored)).unwrap_or(0);
+        stored
+            .into_iter()
+            .map(|(place, stored)| (place, stored.map(|at| Duration::from_millis(age(at)))))
+            .collect()
+    }
+
+    /// The message of a group that has been waiting longest, for at most `most` reads of one message each. A queue's
+    /// first unread message is no older than the one that was consumed before it, so queues that are further on than
+    /// the oldest found so far need not be asked.
+    pub async fn longest_waiting(
+        &self,
+        brokers: &[BrokerAt],
+        rows: &[GroupLag],
+        most: usize,
+    ) -> Option<Waiting> {
+        let read = |row| -> BoxFuture<'_, Option<i64>> {
+            Box::pin(async move {
+                let stored = self.first_unread(brokers, [row]).await.into_values().next();
+                stored?.ok()
+            })
+        };
+        longest(rows, most, read).await
+    }
+
+    /// Store time of the first unread message of each lagging queue in `rows`, epoch ms: reads of one message that leave
+    /// no trace. Where it stays unknown, why.
+    pub async fn first_unread<'a>(
+        &self,
+        brokers: &[BrokerAt],
+        rows: impl IntoIterator<Item = &'a GroupLag>,
+    ) -> BTreeMap<Place, Result<i64, String>> {
         let places: BTreeSet<Place> = rows
             .into_iter()
             .filter(|row| row.lag().is_some_and(|lag| lag > 0))
             .filter_map(place)
             .collect();
-        let ages = self
+        let stored = self
             .each(places.into_iter().collect(), |place| async move {
-                let age = self.age_at(brokers, &place).await;
-                (place, age)
+                let stored = self.stored_at(brokers, &place).await;
+                (place, stored)
             })
             .await;
-        ages.into_iter().collect()
+        stored.into_iter().collect()
     }
 
-    async fn age_at(&self, brokers: &[BrokerAt], place: &Place) -> Result<Duration, String> {
+    async fn stored_at(&self, brokers: &[BrokerAt], place: &Place) -> Result<i64, String> {
         let (topic, name, queue, offset) = place;
         let broker = if name.starts_with(LOGICAL_PREFIX) {
             let leader = self.leader_of(topic, *queue).await.map_err(|e| e.reason())?;
@@ -579,10 +663,8 @@ impl Client {
         let first = self
             .first_stored(&broker, topic, *queue, *offset, self.deadline())
             .await
-            .map_err(|e| e.reason())?
-            .ok_or("there is no message at its position")?;
-        let age = u64::try_from(now_ms().saturating_sub(first)).unwrap_or(0);
-        Ok(Duration::from_millis(age))
+            .map_err(|e| e.reason())?;
+        Ok(first.ok_or("there is no message at its position")?)
     }
 
     /// Store time (epoch ms) of the first message of a queue at or behind `offset` that is still there; `None` when
@@ -689,6 +771,52 @@ mod tests {
         assert_eq!(group.kind(), GroupKind::Offline);
         group.queues.truncate(0);
         assert_eq!(group.lag(), None);
+    }
+
+    /// One message a second ago, after four quiet hours.
+    #[tokio::test]
+    async fn the_longest_waiting_message_is_not_the_last_consumed_one() {
+        let now = 100_000_000;
+        let at = |queue: i32, consumed_ago: i64, lag: i64| GroupLag {
+            queue,
+            last_consumed_ms: Some(now - consumed_ago),
+            ..row(lag, Some(0))
+        };
+        let asked = std::sync::Mutex::new(Vec::new());
+        let find = async |rows: &[GroupLag], most: usize, stored: &[Option<i64>]| {
+            asked.lock().unwrap().clear();
+            let found = longest(rows, most, |row| {
+                asked.lock().unwrap().push(row.queue);
+                let answer = stored[usize::try_from(row.queue).unwrap()].map(|ago| now - ago);
+                Box::pin(std::future::ready(answer))
+            })
+            .await;
+            (
+                found.map(|w| (now - w.stored_ms, w.sure)),
+                asked.lock().unwrap().clone(),
+            )
+        };
+        let quiet = [at(0, 14_400_000, 1), at(1, 20_000, 5)];
+        assert_eq!(
+            find(&quiet, 6, &[Some(1_000), Some(15_000)]).await,
+            (Some((15_000, true)), vec![0, 1])
+        );
+        // What was consumed after the oldest one was stored need not be asked.
+        let rows = [
+            at(0, 900_000, 1),
+            at(1, 800_000, 1),
+            at(2, 700_000, 0),
+            at(3, 600_000, 9),
+        ];
+        let stored = [Some(650_000), Some(640_000), None, Some(1)];
+        assert_eq!(find(&rows, 6, &stored).await, (Some((650_000, true)), vec![0, 1]));
+        // Too many, or one that could not be read: another may be older.
+        assert_eq!(find(&rows, 1, &stored).await, (Some((650_000, false)), vec![0]));
+        assert_eq!(
+            find(&rows, 6, &[None, Some(640_000), None, Some(1)]).await,
+            (Some((640_000, false)), vec![0, 1])
+        );
+        assert_eq!(find(&[at(0, 9, 0)], 6, &[None]).await, (None, vec![]));
     }
 
     #[test]

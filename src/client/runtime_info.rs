@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::skew::Skew;
+
 /// Averages over 10 s, 1 min and 10 min. A young broker has not all of them yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
@@ -124,11 +126,23 @@ pub struct RuntimeInfo {
     pub delay_levels: Vec<DelayLevel>,
     /// Seconds that the timer wheel's delivery is behind.
     pub timer_behind_s: Option<i64>,
+    /// Its clock against ours, where the times of the call are known.
+    pub clock: Option<Skew>,
     /// Every text the broker answered.
     pub entries: BTreeMap<String, String>,
 }
 
 impl RuntimeInfo {
+    /// Reads the texts of an answer that came between two times of our clock.
+    pub fn between(entries: BTreeMap<String, String>, times: (i64, i64)) -> Self {
+        let info = Self::parse(entries);
+        let runtime = info.entries.get("runtime").map(String::as_str);
+        Self {
+            clock: Skew::told(info.boot_ms, runtime, times),
+            ..info
+        }
+    }
+
     /// Reads the texts.
     pub fn parse(entries: BTreeMap<String, String>) -> Self {
         let text = |key: &str| entries.get(key).map(|v| v.trim());
@@ -185,6 +199,7 @@ impl RuntimeInfo {
             },
             delay_levels: delay_levels(&entries),
             timer_behind_s: int("timerReadBehind"),
+            clock: None,
             entries,
         }
     }

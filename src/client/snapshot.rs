@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::RuntimeInfo;
+use super::stranded::Stranded;
+use super::words::quoted;
 use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
 
 /// Something a remote server was asked for.
@@ -362,6 +364,21 @@ pub struct TopicOnBroker {
     pub attributes: BTreeMap<String, String>,
     /// Messages a second stored, where asked.
     pub in_tps: Seen<f64>,
+    /// Queues behind the read queues that hold unread messages, where asked.
+    pub stranded: Vec<Stranded>,
+}
+
+impl TopicOnBroker {
+    /// The command that makes stranded queues readable again; `None` where none is stranded.
+    pub fn raise_read(&self, topic: &str) -> Option<String> {
+        let last = self.stranded.iter().map(|s| s.queue).max()?;
+        Some(format!(
+            "rmq topic update {} --read-queues {} --broker {}",
+            quoted(topic),
+            last.saturating_add(1),
+            quoted(&self.broker.name)
+        ))
+    }
 }
 
 /// One consumer group over all asked brokers.

@@ -25,9 +25,34 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
+/// `8-15,20`: rising numbers, those that follow each other as one span.
+pub fn spans(numbers: &[i32]) -> String {
+    let mut spans: Vec<(i32, i32)> = Vec::new();
+    for &n in numbers {
+        match spans.last_mut() {
+            Some((_, last)) if n == last.saturating_add(1) => *last = n,
+            _ => spans.push((n, n)),
+        }
+    }
+    let words: Vec<String> = spans
+        .iter()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })
+        .collect();
+    words.join(",")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{counted, quoted};
+    use super::{counted, quoted, spans};
+
+    #[test]
+    fn numbers_that_follow_each_other_are_one_span() {
+        assert_eq!(spans(&[8, 9, 10, 12, 14, 15]), "8-10,12,14-15");
+        assert_eq!(spans(&[]), "");
+    }
 
     #[test]
     fn a_word_is_quoted_only_when_a_shell_would_split_it() {

@@ -10,10 +10,9 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use super::beside::Beside;
 use super::deed::{Deed, DeedTold, Rehearsal};
 use super::form::Form;
-use super::history::Course;
 use super::input::Input;
 use super::keys::{Command, Keys};
-use super::model::{Model, Roster, SLOPE_WINDOW_MS, Update};
+use super::model::{Model, Roster, Update};
 pub use super::place::{Pane, Place, Screen};
 use super::store;
 use super::table::{Filter, Sort, Table};
@@ -331,7 +330,7 @@ pub enum Left {
 
 /// Visited places that are remembered.
 const VISITED: usize = 50;
-/// Groups with a backlog whose clients the overview asks for.
+/// Groups with a backlog that the overview asks for clients and the oldest message of.
 const ASKED_ON_OVERVIEW: usize = 3;
 /// Seconds between two looks at a group.
 const GROUP_PAUSE: u64 = 3;
@@ -537,6 +536,13 @@ impl App {
         }
     }
 
+    /// The key of a command on this screen, where it has one.
+    pub fn hint(&self, command: Command) -> Option<String> {
+        let mut here = self.settings.keys.on_screen(self.place.screen, false);
+        let key = here.find(|line| line.command == command)?.first_key();
+        (!key.is_empty()).then(|| key.to_owned())
+    }
+
     /// Rows of a pane that are marked.
     pub fn marked(&self, pane: Pane) -> Option<&BTreeSet<String>> {
         self.marks.get(&pane).filter(|marks| !marks.is_empty())
@@ -604,9 +610,9 @@ impl App {
         }
         match (self.place.screen, &self.place.about) {
             (Screen::Overview, _) => {
-                // Whether anybody is there to bring it down.
+                // Whether anybody is there to bring it down, and how long its oldest message has been waiting.
                 let names = self.visible(Pane::WorstLag).into_iter();
-                for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
+                for name in names.filter(|name| self.lags(name)).take(ASKED_ON_OVERVIEW) {
                     want(Want::GroupBrief(name), every(20));
                 }
             }
@@ -667,12 +673,10 @@ impl App {
         (3 + 3 * groups).div_ceil(10).max(2)
     }
 
-    /// A backlog that does not shrink.
-    fn stays(&self, group: &str) -> bool {
-        self.model.group_series.get(group).is_some_and(|lag| {
-            let falls = |course: Course| !course.is_noise() && course.slope < 0.0;
-            lag.last() > Some(0.0) && !lag.course(SLOPE_WINDOW_MS).is_some_and(falls)
-        })
+    /// A group has something left.
+    fn lags(&self, group: &str) -> bool {
+        let series = self.model.group_series.get(group);
+        series.is_some_and(|lag| lag.last() > Some(0.0))
     }
 
     /// Names of the rows of a pane that are on the screen.

@@ -20,16 +20,20 @@ use super::want::{
 use super::{dead, messages};
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
+use crate::client::doctor::expressions;
 use crate::client::scale::kept::PlanFile;
-use crate::client::{BrokerAt, Client, Error, Server};
+use crate::client::{BrokerAt, Client, Error, Server, stuck};
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
 use crate::protocol::codes;
-use crate::protocol::model::version_name;
+use crate::protocol::model::{MessageQueue, version_name};
 
 /// Questions that are being asked at once.
 const AT_ONCE: usize = 4;
 /// Limit of one question: hundreds of calls take their time within the budget of a broker.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// Most messages that are read for the oldest one of a group in a list.
+const READS: usize = 6;
 
 /// What an answer may depend on beside the servers.
 #[derive(Debug, Clone)]
@@ -375,18 +379,22 @@ async fn topic_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
     let deadline = client.deadline();
     let answers = client
         .each(masters.to_vec(), |broker| async move {
-            client.topic_stats(&broker.server(), name, deadline).await
+            let stats = client.topic_stats(&broker.server(), name, deadline).await;
+            (broker, stats)
         })
         .await;
     let mut brief = TopicBrief::default();
     let (mut any, mut why) = (false, None);
-    for answer in answers {
+    for (broker, answer) in answers {
         match answer {
             Ok(stats) => {
                 any = true;
                 brief.messages = brief.messages.saturating_add(count(&stats));
                 let newest = stats.offset_table.values().map(|r| r.last_update_timestamp);
-                brief.last_ms = brief.last_ms.max(newest.max().unwrap_or(0));
+                let newest = newest.max().unwrap_or(0);
+                if newest > brief.last_ms {
+                    (brief.last_ms, brief.last_on) = (newest, broker.id.name);
+                }
             }
             Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => any = true,
             Err(e) => {
@@ -407,7 +415,12 @@ async fn group_brief(client: &Client, masters: &[BrokerAt], name: &str) -> Resul
         .into_iter()
         .flat_map(|c| c.connection_set.iter().map(|c| c.version))
         .collect();
+    let oldest = match backlog.is_broadcast() {
+        true => None,
+        false => client.longest_waiting(masters, &backlog.queues, READS).await,
+    };
     Ok(GroupBrief {
+        oldest,
         kind: backlog.kind(),
         takes: match connection.map(|c| c.consume_type) {
             Some(ConsumeType::Pop) => "pop",
@@ -441,8 +454,8 @@ async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Grou
     let backlog = backlogs.groups.remove(name).unwrap_or_default();
     let mut oldest = BTreeMap::new();
     if !backlog.is_broadcast() {
-        for ((topic, broker, queue, _), age) in client.oldest_unread(masters, &backlog.queues).await {
-            oldest.insert((topic, broker, queue), age);
+        for ((topic, broker, queue, _), stored) in client.first_unread(masters, &backlog.queues).await {
+            oldest.insert((topic, broker, queue), stored);
         }
     }
     let mut detail = GroupDetail {
@@ -467,6 +480,7 @@ async fn group(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Grou
                 addr: c.client_addr,
                 language: c.language.name().to_owned(),
                 version: version_name(c.version),
+                version_code: c.version,
             })
             .collect();
         detail.clients.sort_by(|a, b| a.id.cmp(&b.id));
@@ -513,21 +527,27 @@ async fn clients(client: &Client, masters: &[BrokerAt], name: &str) -> Result<Ve
 fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
     let held = || info.mq_table.iter().filter(|(_, state)| !state.droped);
     let popped = info.mq_pop_table.iter().filter(|(_, state)| !state.droped);
+    let key = |q: &MessageQueue| (q.topic.clone(), q.broker_name.clone(), q.queue_id);
     let rates = info.status_table.values();
-    let n = rates.len().max(1) as f64;
     ClientTold {
         queues: held()
             .map(|(queue, _)| queue)
             .chain(popped.map(|(queue, _)| queue))
-            .map(|q| (q.topic.clone(), q.broker_name.clone(), q.queue_id))
+            .map(key)
             .collect(),
+        subscription: expressions(&info.subscription_set),
         cached: held().map(|(_, s)| i64::from(s.cached_msg_count)).sum(),
         cached_mib: held().map(|(_, s)| i64::from(s.cached_msg_size_in_mib)).sum(),
+        held_back: held().filter(|(_, s)| stuck::is_held_back(info, s)).count(),
         last_pull_ms: held()
             .map(|(_, s)| s.last_pull_timestamp)
             .filter(|at| *at > 0)
             .min(),
-        consume_rt_ms: rates.clone().map(|r| r.consume_rt).sum::<f64>() / n,
+        consumed_ms: held()
+            .filter(|(_, s)| s.last_consume_timestamp > 0)
+            .map(|(queue, s)| (key(queue), s.last_consume_timestamp))
+            .collect(),
+        consume_rt_ms: stuck::consume_rt_ms(info),
         ok_tps: rates.clone().map(|r| r.consume_ok_tps).sum(),
         failed_tps: rates.map(|r| r.consume_failed_tps).sum(),
     }

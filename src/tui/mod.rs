@@ -31,6 +31,7 @@ pub mod palette;
 pub mod place;
 pub mod poll;
 pub mod record;
+pub mod standing;
 pub mod store;
 pub mod table;
 mod terminal;

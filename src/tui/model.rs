@@ -17,12 +17,15 @@ use super::events::{EventLog, Watch};
 use super::flow::Flows;
 use super::history::{Counter, Series};
 use super::record::Recorded;
+use super::standing::Standings;
 use super::want::{Found, Want};
 use crate::client::admin::group::is_system;
 use crate::client::findings::Finding;
+use crate::client::skew::Skew;
 use crate::client::snapshot::{
     BrokerId, BrokerState, GroupLag, GroupState, NameServerState, Seen, Snapshot, TopicState,
 };
+use crate::client::stranded::Stranded;
 
 /// A broker that no name server lists any more is kept on the screens this long.
 const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
@@ -55,6 +58,7 @@ struct Parts {
     /// What two looks at the positions of its groups tell.
     flows: Flows,
     lag: Seen<Vec<GroupLag>>,
+    stranded: Seen<BTreeMap<String, Vec<Stranded>>>,
     listed_ms: i64,
     put: Counter,
     get: Counter,
@@ -95,6 +99,8 @@ pub struct Model {
     pub group_series: BTreeMap<String, Series>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
+    /// How long positions have been standing.
+    pub standing: Standings,
     found: BTreeMap<Want, (i64, Seen<Found>)>,
     /// What was recorded of topics, groups and brokers that were not seen yet.
     recorded: Recorded,
@@ -264,6 +270,15 @@ impl Model {
     /// Newest lag answer of one broker.
     pub fn lag_of(&self, id: &BrokerId) -> Option<&Seen<Vec<GroupLag>>> {
         self.parts.get(id).map(|p| &p.lag)
+    }
+
+    /// Milliseconds that the clock of a broker name's master is ahead of ours, at least; negative when it is behind.
+    pub fn ahead_ms(&self, name: &str) -> i64 {
+        let brokers = self.snapshot.brokers.iter();
+        let mut masters = brokers.filter(|b| b.broker.is_master() && b.broker.name == name);
+        masters
+            .find_map(|b| b.runtime.get()?.clock)
+            .map_or(0, Skew::least)
     }
 
     /// Topics of one broker.

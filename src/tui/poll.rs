@@ -18,6 +18,7 @@ use super::breaker::Breaker;
 use super::model::{BrokerTold, Roster, ServerTold, Told, Update};
 use crate::client::error::reason;
 use crate::client::snapshot::BrokerId;
+use crate::client::stranded::Ends;
 use crate::client::{CallError, Client, Deadline, Error, Rank, Server};
 use crate::protocol::codes;
 
@@ -53,6 +54,8 @@ const YOUNG_EVERY: Duration = Duration::from_secs(4);
 const YOUNG: Duration = Duration::from_secs(40);
 /// Pause between two rates of topics that are not on the screen, once each has been asked for.
 const OTHER_RATE_EVERY: Duration = Duration::from_secs(5);
+/// Queues behind the read queues of their topic that are asked for at one look, two calls each.
+const STRANDED: usize = 8;
 /// Rates of topics never asked for, in one cycle.
 const FIRST_RATES: usize = 8;
 
@@ -123,6 +126,8 @@ impl Poller {
             other_rate_at: None,
             started: Instant::now(),
             topics_version: None,
+            read_queues: None,
+            ends: Arc::default(),
         };
         tokio::spawn(task.run()).abort_handle()
     }
@@ -204,6 +209,8 @@ enum Job {
     Ha,
     Topics,
     Lag,
+    /// Queues behind the read queues: needs the topics first.
+    Stranded,
     Rate(String),
 }
 
@@ -213,6 +220,9 @@ impl Job {
         matches!(self, Self::Cluster | Self::Runtime)
     }
 }
+
+/// Read queues of each topic, and what is known of the queues behind them.
+type Behind = (Arc<BTreeMap<String, i32>>, Arc<Ends>);
 
 /// How a call ended, beside its news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,6 +250,9 @@ struct Task {
     started: Instant,
     /// Version of the topic table that `topics` comes from.
     topics_version: Option<i64>,
+    /// Read queues of each topic, once they are told, and what is known of the queues behind them.
+    read_queues: Option<Arc<BTreeMap<String, i32>>>,
+    ends: Arc<Ends>,
 }
 
 impl Task {
@@ -294,10 +307,18 @@ impl Task {
 
     fn fixed_jobs(&self) -> &'static [Job] {
         const SERVER: &[Job] = &[Job::Cluster, Job::TopicNames, Job::Limits];
-        const MASTER: &[Job] = &[Job::Runtime, Job::Config, Job::Ha, Job::Topics, Job::Lag];
+        const MASTER: &[Job] = &[
+            Job::Runtime,
+            Job::Config,
+            Job::Ha,
+            Job::Topics,
+            Job::Lag,
+            Job::Stranded,
+        ];
         const SLAVE: &[Job] = &[Job::Runtime, Job::Config];
         match &self.target {
             Target::NameServer(_) => SERVER,
+            Target::Broker(id, _) if id.is_master() && self.read_queues.is_none() => &MASTER[..5],
             Target::Broker(id, _) if id.is_master() => MASTER,
             Target::Broker(..) => SLAVE,
         }
@@ -395,7 +416,9 @@ impl Task {
                         deadline.at_most((wishes.interval / 2).max(RATE_LEAST)),
                     )
                 };
-                rank.of(ask(Arc::clone(&client), target.clone(), job, until))
+                let read = self.read_queues.clone().unwrap_or_default();
+                let read = (read, Arc::clone(&self.ends));
+                rank.of(ask(Arc::clone(&client), target.clone(), (job, read), until))
             })
             .collect();
         let mut took = Duration::ZERO;
@@ -462,7 +485,7 @@ impl Task {
         }
         let every = match job {
             Job::Cluster | Job::Runtime => wishes.interval,
-            Job::Limits | Job::Config => CONFIG_EVERY,
+            Job::Limits | Job::Config | Job::Stranded => CONFIG_EVERY,
             Job::Ha => HA_EVERY,
             Job::Topics => TOPICS_EVERY,
             Job::TopicNames => TOPIC_NAMES_EVERY,
@@ -488,6 +511,8 @@ impl Task {
         self.schedule.insert(job.clone(), (start + every).max(now));
         if let Told::Broker(_, BrokerTold::Topics(Ok((topics, version)))) = told {
             self.topics_version = version.map(|v| v.counter);
+            let read = topics.iter().map(|(name, on)| (name.clone(), on.read_queues));
+            self.read_queues = Some(Arc::new(read.collect()));
             let before = std::mem::take(&mut self.topics);
             let kept = |name: &String| before.get(name).copied().flatten();
             self.topics = topics
@@ -533,7 +558,7 @@ fn jitter() -> f64 {
 async fn ask(
     client: Arc<Client>,
     target: Target,
-    job: Job,
+    (job, (read, ends)): (Job, Behind),
     deadline: Deadline,
 ) -> (Job, Told, Outcome, Duration) {
     let start = Instant::now();
@@ -543,7 +568,7 @@ async fn ask(
             (Told::NameServer(addr, told), outcome)
         }
         Target::Broker(id, addr) => {
-            let (told, outcome) = ask_broker(&client, &id, &addr, &job, deadline).await;
+            let (told, outcome) = ask_broker(&client, (&id, &addr), (&job, &read, &ends), deadline).await;
             (Told::Broker(id, told), outcome)
         }
     };
@@ -574,9 +599,8 @@ async fn ask_name_server(
 
 async fn ask_broker(
     client: &Client,
-    id: &BrokerId,
-    addr: &str,
-    job: &Job,
+    (id, addr): (&BrokerId, &str),
+    (job, read, ends): (&Job, &BTreeMap<String, i32>, &Ends),
     deadline: Deadline,
 ) -> (BrokerTold, Outcome) {
     let server = Server::named(id.to_string(), addr);
@@ -599,6 +623,14 @@ async fn ask_broker(
         Job::Lag => {
             let (answer, outcome) = judged(client.look_lag(&server, deadline).await);
             (BrokerTold::Lag(answer), outcome)
+        }
+        Job::Stranded => {
+            let (answer, outcome) = judged(
+                client
+                    .look_stranded(&server, read, (ends, STRANDED), deadline)
+                    .await,
+            );
+            (BrokerTold::Stranded(answer), outcome)
         }
         Job::Rate(topic) => {
             let (answer, outcome) = judged(client.look_topic_rate(&server, topic, deadline).await);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::client::lag::GroupKind;
+use crate::client::lag::{GroupKind, Waiting};
 use crate::client::scale::kept::KeptWay;
 use crate::client::snapshot::GroupLag;
 
@@ -98,6 +98,8 @@ pub struct TopicBrief {
     pub messages: i64,
     /// Store time of the newest one, epoch ms; 0 without any.
     pub last_ms: i64,
+    /// The broker that has it.
+    pub last_on: String,
     /// A broker did not answer.
     pub partial: bool,
 }
@@ -115,6 +117,8 @@ pub struct GroupBrief {
     pub versions: usize,
     /// Messages handed out and not yet acknowledged.
     pub inflight: i64,
+    /// The message that has been waiting longest; `None` where none does, or that is not known.
+    pub oldest: Option<Waiting>,
     /// Messages a second consumed.
     pub tps: f64,
     /// A broker did not answer: the numbers are lower bounds.
@@ -183,6 +187,8 @@ pub struct ClientLine {
     pub language: String,
     /// Its version.
     pub version: String,
+    /// The number of that, which rises from version to version.
+    pub version_code: i32,
 }
 
 /// A group over all masters.
@@ -192,8 +198,8 @@ pub struct GroupDetail {
     pub kind: GroupKind,
     /// Positions, largest backlog first.
     pub queues: Vec<GroupLag>,
-    /// Age of the first unread message by topic, broker and queue; the reason where it is unknown.
-    pub oldest: BTreeMap<(String, String, i32), Result<Duration, String>>,
+    /// Store time of the first unread message by topic, broker and queue, epoch ms; the reason where it is unknown.
+    pub oldest: BTreeMap<(String, String, i32), Result<i64, String>>,
     /// Its clients.
     pub clients: Vec<ClientLine>,
     /// Subscriptions of its clients, topic to expression.
@@ -235,14 +241,20 @@ pub struct ClientDetail {
 pub struct ClientTold {
     /// Queues it reads: topic, broker, number.
     pub queues: Vec<(String, String, i32)>,
+    /// What it subscribes to, in one line.
+    pub subscription: String,
     /// Messages fetched and not yet consumed.
     pub cached: i64,
     /// Their size, MiB.
     pub cached_mib: i64,
-    /// Time of its oldest last pull, epoch ms.
+    /// Queues of which it holds as much as it may, and does not pull.
+    pub held_back: usize,
+    /// Time of its oldest last pull, or try of one, epoch ms.
     pub last_pull_ms: Option<i64>,
-    /// Milliseconds a message takes to consume.
-    pub consume_rt_ms: f64,
+    /// When it last consumed something of each queue, by its own clock, epoch ms.
+    pub consumed_ms: BTreeMap<(String, String, i32), i64>,
+    /// Milliseconds a message takes to consume; `None` without any in the last minute.
+    pub consume_rt_ms: Option<f64>,
     /// Messages a second consumed.
     pub ok_tps: f64,
     /// Messages a second given back.

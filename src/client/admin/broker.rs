@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::config::ConfigOf;
 use crate::client::error::{Error, Server};
+use crate::client::produce::now_ms;
 use crate::client::snapshot::{BrokerConfigView, HaState, SlaveState};
 use crate::client::{Client, Deadline, RuntimeInfo};
 use crate::protocol::Text;
@@ -24,8 +25,9 @@ const REGISTER_PERIOD_MS: std::ops::RangeInclusive<u64> = 10_000..=60_000;
 impl Client {
     /// Runtime numbers of a broker.
     pub async fn broker_runtime(&self, broker: &Server, deadline: Deadline) -> Result<RuntimeInfo, Error> {
+        let sent = now_ms();
         match self.call(broker, &GetBrokerRuntimeInfo, (), deadline).await {
-            Ok((_, info)) => Ok(RuntimeInfo::parse(info.value.table)),
+            Ok((_, info)) => Ok(RuntimeInfo::between(info.value.table, (sent, now_ms()))),
             // In its first second a Java broker has no sample to compute rates from (`StoreStatsService.getPutTps`):
             // it is there, its numbers are not.
             Err(e)

@@ -10,11 +10,12 @@ use super::group_config::{create_line, disagreements};
 use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
+use crate::client::stuck;
 use crate::client::words::counted;
 use crate::protocol::body::{
     ConsumeType, ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable,
 };
-use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
+use crate::protocol::model::{DLQ_PREFIX, MessageQueue, RETRY_PREFIX};
 
 /// A backlog older than this is worth a word.
 const LATE: Duration = Duration::from_secs(600);
@@ -122,6 +123,7 @@ impl GroupView {
         self.ownership(&mut found);
         self.client_ids(&mut found);
         self.backlog(&mut found);
+        self.standing(&mut found, now_ms);
         self.dead_letters(&mut found, now_ms);
         self.modes(&mut found);
         found.sort_by(|a, b| b.gravity.cmp(&a.gravity).then(a.check.cmp(b.check)));
@@ -300,6 +302,37 @@ impl GroupView {
                 ),
                 why: "Two processes with one client id get the same queues: messages are consumed twice, others by nobody.",
                 next: format!("rmq group clients {} -o wide", self.name),
+            });
+        }
+    }
+
+    /// GR5: clients that hold queues and do not get on with them.
+    fn standing(&self, found: &mut Vec<GroupFinding>, now_ms: i64) {
+        let paused = self.paused_on();
+        let waits = |queue: &MessageQueue| {
+            let key = (queue.topic.clone(), queue.broker_name.clone(), queue.queue_id);
+            // Where the group is paused its clients are refused.
+            let asked = !paused.contains(&queue.broker_name.as_str());
+            self.oldest.get(&key).copied().filter(|_| asked)
+        };
+        let stuck: Vec<String> = (self.running.iter())
+            .filter_map(|(client, info)| Some((client, info.as_ref().ok()?)))
+            .flat_map(|(client, info)| {
+                let queues = stuck::stuck_queues(info, now_ms, waits).into_iter();
+                queues.map(move |q| format!("{client} with {} {}/{}", q.topic, q.broker_name, q.queue_id))
+            })
+            .collect();
+        if !stuck.is_empty() && !self.is_broadcast() {
+            found.push(GroupFinding {
+                check: "GR5",
+                gravity: Gravity::Error,
+                evidence: format!(
+                    "nothing was consumed for {} although messages wait: {}",
+                    counted(stuck::STUCK.as_secs() / 60, "minute"),
+                    shortened(&stuck)
+                ),
+                why: "Its listener hangs, or all its threads wait for something: these queues stand until that ends.",
+                next: format!("rmq group clients {} --stack", self.name),
             });
         }
     }
@@ -581,7 +614,6 @@ mod tests {
     use crate::protocol::body::{
         Connection, ConsumerConnection, ProcessQueueInfo, SubscriptionData, TopicOffset,
     };
-    use crate::protocol::model::MessageQueue;
 
     fn queue(id: i32) -> MessageQueue {
         MessageQueue {
@@ -692,6 +724,36 @@ mod tests {
         let mut v = view();
         v.running[1].1 = Ok(running(&[1], "*", "BROADCASTING"));
         assert_eq!(checks(&v), ["GR7"]);
+    }
+
+    #[test]
+    fn a_client_that_stands_is_an_error_and_a_paused_one_is_not() {
+        let now = 1_000_000;
+        let mut v = view();
+        let mut hangs = running(&[1], "*", "CLUSTERING");
+        for state in hangs.mq_table.values_mut() {
+            // As Java's client tells it: it tries to pull, and consumed nothing for long.
+            state.last_pull_timestamp = now - 10;
+            state.last_consume_timestamp = now - 301_000;
+        }
+        v.running[1].1 = Ok(hangs);
+        assert_eq!(v.findings(now), []);
+        v.oldest
+            .insert(("T".into(), "a".into(), 1), Duration::from_secs(302));
+        let found = v.findings(now);
+        assert_eq!(
+            (found.len(), found[0].check, found[0].gravity),
+            (1, "GR5", Gravity::Error)
+        );
+        assert!(
+            found[0].evidence.ends_with("messages wait: c2 with T a/1"),
+            "{found:?}"
+        );
+        v.configs
+            .values_mut()
+            .flatten()
+            .for_each(|c| c.consume_enable = false);
+        assert!(v.findings(now).iter().all(|f| f.gravity < Gravity::Error));
     }
 
     #[test]

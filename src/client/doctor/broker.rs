@@ -157,13 +157,13 @@ fn is_private(addr: &str) -> bool {
 
 /// BR3. Those of its name servers that are ours are told by NS2 as well, from their side.
 fn name_servers_of(e: &Evidence<'_>, broker: &BrokerState, found: &mut Vec<Finding>) {
-    let (Some(details), Some(config)) = (e.details, broker.config.fresh()) else {
+    let Some(config) = broker.config.fresh() else {
         return;
     };
     for addr in &config.name_servers {
         let listed = match broker.registrations.iter().find(|r| r.name_server == *addr) {
             Some(registration) => registration.listed,
-            None => match details.other_name_servers.get(addr) {
+            None => match e.details.and_then(|d| d.other_name_servers.get(addr)) {
                 Some(Ok(table)) => Some(table.listed.iter().any(|l| l.broker == broker.broker)),
                 Some(Err(why)) => {
                     let text = format!("{} names {addr}, which does not answer here", broker.broker);
@@ -218,6 +218,11 @@ fn masters(snapshot: &Snapshot, found: &mut Vec<Finding>) {
     }
 }
 
+/// True for the version of a client that is too old for any broker of today.
+pub fn is_old_client(version: i32) -> bool {
+    version > 0 && version < OLDEST_CLIENT
+}
+
 /// BR5.
 fn versions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     let mut clusters: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
@@ -255,7 +260,7 @@ fn versions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         let old: BTreeSet<String> = by_broker
             .values()
             .flat_map(|c| &c.connection_set)
-            .filter(|c| c.version > 0 && c.version < OLDEST_CLIENT)
+            .filter(|c| is_old_client(c.version))
             .map(|c| format!("{} {}", c.client_id, version_name(c.version)))
             .collect();
         if !old.is_empty() {

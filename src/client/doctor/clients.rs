@@ -1,15 +1,16 @@
-//! GR1, GR3, GR4, GR7: the clients of a group agree, and share its queues.
+//! GR1, GR3, GR4, GR7, and of GR5 what clients say: those of a group agree, share its queues, and get on with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::is_broadcast;
-use super::{Details, Evidence, add_capped};
+use super::groups::{is_broadcast, paused_on};
+use super::{Details, Evidence, add_capped, span};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::Snapshot;
+use crate::client::stuck;
 use crate::client::words::counted;
 use crate::protocol::body::{ConsumeType, ConsumerRunningInfo, SubscriptionData};
-use crate::protocol::model::RETRY_PREFIX;
+use crate::protocol::model::{MessageQueue, RETRY_PREFIX};
 
 /// A client that started in this time may not have its queues yet: clients share anew every 20 s, ms.
 const SETTLING_MS: i64 = 60_000;
@@ -22,17 +23,19 @@ const AGREED: &[(&str, &str)] = &[
     ("consumeFromWhere", "consume-from setting"),
 ];
 
-/// GR1, GR3, GR4 and GR7.
+/// GR1, GR3, GR4, GR7, and of GR5 the clients that stand still.
 pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     let Some(details) = e.details else { return };
     let (mut one, mut three, mut four, mut seven) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut stuck = Vec::new();
     for group in details.connections.keys().filter(|g| !is_system(g)) {
         subscriptions(details, group, &mut one);
         queues(e.snapshot, details, group, &mut three);
         ids(details, group, &mut four);
         modes(details, group, &mut seven);
+        standing(e.snapshot, details, group, &mut stuck);
     }
-    for more in [one, three, four, seven] {
+    for more in [one, three, four, seven, stuck] {
         add_capped(found, more);
     }
 }
@@ -49,7 +52,7 @@ fn finding(
 }
 
 /// `orders TagA || TagB, payments *`: topics and expressions, retry topics apart.
-fn expressions<'a>(subscriptions: impl IntoIterator<Item = &'a SubscriptionData>) -> String {
+pub fn expressions<'a>(subscriptions: impl IntoIterator<Item = &'a SubscriptionData>) -> String {
     let mut all: Vec<String> = subscriptions
         .into_iter()
         .filter(|s| !s.topic.starts_with(RETRY_PREFIX))
@@ -247,6 +250,41 @@ fn ids(details: &Details, group: &str, found: &mut Vec<Finding>) {
     }
 }
 
+/// GR5: clients that hold queues and do not get on with them. Where the group is paused they are refused.
+fn standing(snapshot: &Snapshot, details: &Details, group: &str, found: &mut Vec<Finding>) {
+    if is_broadcast(details, group) {
+        return;
+    }
+    let paused = paused_on(details, group);
+    let now = snapshot.taken_at_ms;
+    let waits = |queue: &MessageQueue| {
+        let key = (
+            group.to_owned(),
+            queue.topic.clone(),
+            queue.broker_name.clone(),
+            queue.queue_id,
+        );
+        let stored = details.oldest_unread.get(&key)?;
+        (!paused.contains(&queue.broker_name.as_str())).then_some(stuck::ago(now, *stored)?)
+    };
+    for (client, info) in known(details, group) {
+        let queues = stuck::stuck_queues(info, now, waits);
+        let Some(first) = queues.first() else { continue };
+        let text = format!(
+            "client {client} of group {group} stands in {}, such as {} {}/{}: nothing consumed for {}, and messages wait",
+            counted(queues.len(), "queue"),
+            first.topic,
+            first.broker_name,
+            first.queue_id,
+            span(i64::try_from(stuck::STUCK.as_millis()).unwrap_or(0))
+        );
+        let finding = finding("GR5", "client-stuck", Severity::Critical, group, text)
+            .detail("its listener hangs, or all its threads wait for something")
+            .next(format!("rmq group clients {group} --stack"));
+        found.push(finding);
+    }
+}
+
 /// GR7.
 fn modes(details: &Details, group: &str, found: &mut Vec<Finding>) {
     let clients = known(details, group);
@@ -373,6 +411,35 @@ mod tests {
         there.push(twin);
         let found = c.finds(&["GR4"]);
         assert!(found[0].text.contains("c1") && found[0].text.contains("10.0.0.9:999"));
+    }
+
+    #[test]
+    fn a_client_that_consumes_nothing_while_messages_wait_is_an_error() {
+        let mut c = Cluster::healthy();
+        let waits = |c: &mut Cluster, ms: i64| {
+            let key = ("g".to_owned(), "orders".to_owned(), "broker-b".to_owned(), 3);
+            c.details.oldest_unread.insert(key, NOW - ms);
+        };
+        for (queue, state) in &mut client(&mut c, "c2").mq_table {
+            state.last_pull_timestamp = NOW - 10;
+            state.last_consume_timestamp = NOW - if queue.queue_id < 4 { 301_000 } else { 1_000 };
+        }
+        c.finds(&[]);
+        waits(&mut c, 1_000);
+        c.finds(&[]);
+        waits(&mut c, 302_000);
+        let found = c.finds(&["GR5"]);
+        assert_eq!(
+            (found.len(), found[0].rule, found[0].severity),
+            (1, "client-stuck", Severity::Critical)
+        );
+        assert_eq!(
+            found[0].text,
+            "client c2 of group g stands in 1 queue, such as orders broker-b/3: nothing consumed for 5m, and messages wait"
+        );
+        let config = c.details.group_configs.get_mut(&id("broker-b", 0)).unwrap();
+        config.get_mut("g").unwrap().consume_enable = false;
+        assert!(judge_of(&c).iter().all(|f| f.rule != "client-stuck"));
     }
 
     #[test]

@@ -1,11 +1,9 @@
-//! CL1: clocks of brokers against ours and each other.
-//!
-//! A broker tells when it started and for how many whole seconds it has been running: its clock reads between that sum
-//! and a second more. A message that was stored later than now tells the same more sharply.
+//! CL1: clocks of brokers against ours and each other, by what they say of their time. A message that was stored later
+//! than now tells the same more sharply.
 
 use super::{Evidence, span};
-use crate::client::RuntimeInfo;
 use crate::client::findings::{Finding, Severity, Subject};
+use crate::client::skew::Skew;
 
 /// Difference from which a warning is given, ms.
 const WARN_MS: i64 = 1_000;
@@ -14,12 +12,15 @@ const ERROR_MS: i64 = 30_000;
 
 /// CL1.
 pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
-    let Some(details) = e.details else { return };
-    for (broker, (sent, received, info)) in &details.clocks {
-        let from_uptime = skew(info, *sent, *received);
-        let newest = details
-            .stats
-            .values()
+    for state in &e.snapshot.brokers {
+        let (broker, Some(info)) = (&state.broker, state.runtime.fresh()) else {
+            continue;
+        };
+        let from_uptime = info.clock.map(Skew::least);
+        let newest = e
+            .details
+            .into_iter()
+            .flat_map(|d| d.stats.values())
             .filter_map(|by_broker| by_broker.get(broker))
             .flat_map(|s| s.offset_table.values())
             .map(|range| range.last_update_timestamp)
@@ -50,63 +51,11 @@ pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// The smallest difference, ms, that explains what the broker said between `sent` and `received` of our clock: positive
-/// when it is ahead. `None` when it did not tell.
-pub(crate) fn skew(info: &RuntimeInfo, sent: i64, received: i64) -> Option<i64> {
-    let uptime = uptime_ms(info.entries.get("runtime")?)?;
-    let least = info.boot_ms?.checked_add(uptime)?;
-    let most = least.checked_add(999)?;
-    Some(if least > received {
-        least - received
-    } else if most < sent {
-        most - sent
-    } else {
-        0
-    })
-}
-
-/// `[ 0 days, 0 hours, 3 minutes, 50 seconds ]`, ms.
-fn uptime_ms(text: &str) -> Option<i64> {
-    let mut total: i64 = 0;
-    let mut words = text
-        .trim_matches(['[', ']', ' '])
-        .split([' ', ','])
-        .filter(|w| !w.is_empty());
-    let mut any = false;
-    while let Some(number) = words.next() {
-        let number: i64 = number.parse().ok()?;
-        let seconds = match words.next()? {
-            "days" | "day" => 86_400,
-            "hours" | "hour" => 3_600,
-            "minutes" | "minute" => 60,
-            "seconds" | "second" => 1,
-            _ => return None,
-        };
-        total = total.checked_add(number.checked_mul(seconds)?)?;
-        any = true;
-    }
-    if any { total.checked_mul(1_000) } else { None }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::made_up::*;
     use super::*;
-
-    #[test]
-    fn an_uptime_is_read_as_java_writes_it() {
-        let text = "[ 1 days, 2 hours, 3 minutes, 50 seconds ]";
-        assert_eq!(uptime_ms(text), Some((86_400 + 7_200 + 180 + 50) * 1_000));
-        for wrong in [
-            "",
-            "[ ]",
-            "[ x days ]",
-            "[ 1 weeks ]",
-            "[ 9223372036854775807 days ]",
-        ] {
-            assert_eq!(uptime_ms(wrong), None, "{wrong}");
-        }
-    }
+    use crate::client::findings::{Trends, findings};
 
     #[test]
     fn a_difference_is_told_only_when_nothing_else_explains_it() {
@@ -114,16 +63,11 @@ mod tests {
             let mut c = Cluster::healthy();
             // Started 230.4 s ago by its own clock, which is off.
             let boot = NOW + off_ms - 230_400;
-            let info = RuntimeInfo {
-                boot_ms: Some(boot),
-                entries: [(
-                    "runtime".to_owned(),
-                    "[ 0 days, 0 hours, 3 minutes, 50 seconds ]".to_owned(),
-                )]
-                .into(),
-                ..RuntimeInfo::default()
-            };
-            c.details.clocks.insert(id("broker-a", 0), (NOW - 20, NOW, info));
+            let uptime = "[ 0 days, 0 hours, 3 minutes, 50 seconds ]";
+            c.runtime("broker-a").clock = Skew::told(Some(boot), Some(uptime), (NOW - 20, NOW));
+            // A dashboard needs no more than that.
+            let look = findings(&c.snapshot, &Trends::default());
+            assert_eq!(look, judge_of(&c));
             judge_of(&c).first().map(|f| (f.check, f.severity))
         };
         // 0.4 s of the last whole second hide: -600 .. +400 ms around the truth.
@@ -139,8 +83,6 @@ mod tests {
     #[test]
     fn a_message_from_the_future_is_a_clock_ahead() {
         let mut c = Cluster::healthy();
-        let info = RuntimeInfo::default();
-        c.details.clocks.insert(id("broker-a", 0), (NOW - 20, NOW, info));
         let stats = c.details.stats.get_mut("orders").unwrap();
         let range = stats.get_mut(&id("broker-a", 0)).unwrap();
         range

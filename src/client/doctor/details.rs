@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::client::RuntimeInfo;
 use crate::client::snapshot::{BrokerId, ClusterTable, HaState};
+pub use crate::client::stranded::Offsets;
 use crate::protocol::body::{
     ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupConfig, TopicRouteData, TopicStatsTable,
 };
@@ -56,9 +57,6 @@ pub struct Missed {
     pub why: String,
 }
 
-/// Committed offsets of one broker by group and topic, then queue.
-pub type Offsets = BTreeMap<(String, String), BTreeMap<i32, i64>>;
-
 /// Everything a doctor asked. What was not asked, or not answered, is absent.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
@@ -83,8 +81,6 @@ pub struct Details {
     pub oldest_unread: BTreeMap<(String, String, String, i32), i64>,
     /// Half messages by broker.
     pub halves: BTreeMap<BrokerId, Vec<Half>>,
-    /// When a broker's runtime was asked for and when it was there, epoch ms, with that runtime.
-    pub clocks: BTreeMap<BrokerId, (i64, i64, RuntimeInfo)>,
     /// Second looks at brokers of which the first was suspicious.
     pub later: BTreeMap<BrokerId, Later>,
     /// Controllers by broker name, where brokers have one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::details::{ControllerView, Details, Half, Later, Missed, Offsets};
 use super::name_servers::difference;
 use crate::client::admin::cluster::BrokerAt;
-use crate::client::admin::group::{is_system, position_key};
+use crate::client::admin::group::is_system;
 use crate::client::admin::message::Pull;
 use crate::client::admin::namesrv::ORDER_NAMESPACE;
 use crate::client::admin::topic::kind;
@@ -15,8 +15,9 @@ use crate::client::error::{Error, Server};
 use crate::client::findings::Finding;
 use crate::client::look::cluster_table;
 use crate::client::produce::now_ms;
-use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind};
-use crate::client::{Client, Deadline, Parts, RuntimeInfo, findings, liveness, sweep};
+use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind, TopicState};
+use crate::client::stranded::{Ends, offsets_of};
+use crate::client::{Client, Deadline, Parts, findings, liveness, sweep};
 use crate::protocol::body::{
     ConsumerConnection, ConsumerRunningInfo, SubscriptionGroupConfig, TopicRouteData, TopicStatsTable,
 };
@@ -35,8 +36,11 @@ const CLIENT: Duration = Duration::from_secs(2);
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// Most queues whose oldest unread message is looked up.
 const OLDEST: usize = 256;
-/// A position that was reached by a message younger than this cannot hide an old one, ms.
-const YOUNG_MS: i64 = 600_000;
+/// Most queues of one broker behind the read queues of their topic that are asked for.
+const STRANDED: usize = 256;
+/// A position that was reached by a message younger than this cannot hide one that has waited for long, ms: the time
+/// after which a client counts as stuck.
+const YOUNG_MS: i64 = 300_000;
 /// Where half messages wait.
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Group whose position in it is the first undecided one.
@@ -84,8 +88,7 @@ impl Client {
                 addr: b.addr.clone(),
             })
             .collect();
-        let (clocks, orders, others, routes, stats, groups) = tokio::join!(
-            self.clocks(&snapshot, wants.any(&["CL1"]), deadline),
+        let (orders, others, routes, stats, groups) = tokio::join!(
             self.orders(&snapshot, wants.any(&["NS3", "TP4"]), deadline),
             self.other_name_servers(&snapshot, wants.any(&["BR3"]), deadline),
             async {
@@ -101,14 +104,15 @@ impl Client {
                 }
             },
             async {
-                let needed = ["BR5", "TP3", "GR1", "GR2", "GR3", "GR4", "GR5", "GR7", "TR1"];
+                let needed = [
+                    "BR5", "TP3", "GR1", "GR2", "GR3", "GR4", "GR5", "GR7", "TP1", "TR1",
+                ];
                 match wants.any(&needed) {
                     true => self.groups(&masters, with_clients(&wants), deadline).await,
                     false => Groups::default(),
                 }
             },
         );
-        details.clocks = clocks;
         details.orders = orders;
         details.other_name_servers = others;
         details.routes = routes;
@@ -121,9 +125,13 @@ impl Client {
         if wants.any(&["HA2"]) {
             details.controllers = self.controllers(&snapshot, deadline).await;
         }
+        if wants.any(&["TP1"]) {
+            self.strand(&mut snapshot, &details.offsets, &masters, deadline)
+                .await;
+        }
         let (running, oldest, halves) = tokio::join!(
             async {
-                match wants.any(&["GR1", "GR3", "GR7"]) {
+                match wants.any(&["GR1", "GR3", "GR5", "GR7"]) {
                     true => self.running(&details.connections, &masters, deadline).await,
                     false => BTreeMap::new(),
                 }
@@ -215,36 +223,6 @@ impl Client {
                 .map(|r| r.broker_address.clone().unwrap_or_default())
                 .collect(),
         })
-    }
-
-    async fn clocks(
-        &self,
-        snapshot: &Snapshot,
-        wanted: bool,
-        deadline: Deadline,
-    ) -> BTreeMap<BrokerId, (i64, i64, RuntimeInfo)> {
-        let targets: Vec<BrokerAt> = snapshot
-            .brokers
-            .iter()
-            .filter(|b| wanted && b.answers())
-            .map(|b| BrokerAt {
-                id: b.broker.clone(),
-                addr: b.addr.clone(),
-            })
-            .collect();
-        let answers = self
-            .each(targets, |broker| async move {
-                let sent = now_ms();
-                let info = self
-                    .broker_runtime(&broker.server(), deadline.at_most(QUESTION))
-                    .await;
-                (broker.id, sent, now_ms(), info)
-            })
-            .await;
-        answers
-            .into_iter()
-            .filter_map(|(id, sent, received, info)| Some((id, (sent, received, info.ok()?))))
-            .collect()
     }
 
     async fn orders(
@@ -415,13 +393,8 @@ impl Client {
             }
             match offsets {
                 Ok((_, body)) => {
-                    let mut offsets = Offsets::new();
-                    for (key, queues) in body.value.offset_table {
-                        if let Some((topic, group)) = position_key(&key) {
-                            names.insert(group.to_owned());
-                            offsets.insert((group.to_owned(), topic.to_owned()), queues);
-                        }
-                    }
+                    let offsets = offsets_of(body.value.offset_table);
+                    names.extend(offsets.keys().map(|(group, _)| group.clone()));
                     out.offsets.insert(id, offsets);
                 }
                 Err(e) => miss(&mut out.missed, &server, "GET_ALL_CONSUMER_OFFSET", &e),
@@ -551,6 +524,44 @@ impl Client {
             })
             .await;
         answers.into_iter().flatten().collect()
+    }
+
+    /// Puts the stranded queues to their topics.
+    async fn strand(
+        &self,
+        snapshot: &mut Snapshot,
+        offsets: &BTreeMap<BrokerId, Offsets>,
+        masters: &[BrokerAt],
+        deadline: Deadline,
+    ) {
+        let questions: Vec<_> = masters
+            .iter()
+            .filter_map(|m| {
+                let on = |t: &TopicState| t.brokers.iter().find(|b| b.broker == m.id).map(|b| b.read_queues);
+                let read = snapshot.topics.iter();
+                let read: BTreeMap<String, i32> =
+                    read.filter_map(|t| Some((t.name.clone(), on(t)?))).collect();
+                Some((m.clone(), offsets.get(&m.id)?, read))
+            })
+            .collect();
+        let answers = self
+            .each(questions, |(broker, offsets, read)| async move {
+                let deadline = deadline.at_most(QUESTION);
+                let ends = (&Ends::default(), STRANDED);
+                let found = self
+                    .stranded(&broker.server(), offsets, &read, ends, deadline)
+                    .await;
+                (broker.id, found)
+            })
+            .await;
+        for (id, mut found) in answers {
+            for topic in &mut snapshot.topics {
+                let on = topic.brokers.iter_mut().find(|b| b.broker == id);
+                if let (Some(on), Some(queues)) = (on, found.remove(&topic.name)) {
+                    on.stranded = queues;
+                }
+            }
+        }
     }
 
     /// The first half messages that are not decided, on each broker that has some.

@@ -284,7 +284,7 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
 }
 
 /// Brokers on which a group is paused (consumeEnable is false).
-fn paused_on<'a>(details: &'a Details, group: &str) -> Vec<&'a str> {
+pub(super) fn paused_on<'a>(details: &'a Details, group: &str) -> Vec<&'a str> {
     details
         .group_configs
         .iter()

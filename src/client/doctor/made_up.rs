@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Details, Evidence, judge};
-use crate::client::findings::{Finding, Trends};
+use super::{Details, Evidence, RESTING, judge};
+use crate::client::findings::{Finding, Trends, findings};
 use crate::client::snapshot::{
     BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, Listed, LiveBroker,
     NameServerState, Seen, Snapshot, TopicKind, TopicOnBroker, TopicState,
@@ -301,6 +301,10 @@ impl Cluster {
     /// Judges, and fails unless exactly these checks found something.
     pub(super) fn finds(&self, checks: &[&str]) -> Vec<Finding> {
         let found = judge_of(self);
+        // What a dashboard finds is not among what it says it does not look for.
+        for finding in findings(&self.snapshot, &Trends::default()) {
+            assert!(!RESTING.contains(&finding.check), "{finding:?}");
+        }
         let mut ids: Vec<&str> = found.iter().map(|f| f.check).collect();
         ids.sort_unstable();
         ids.dedup();

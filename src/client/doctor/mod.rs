@@ -6,7 +6,7 @@
 mod backlog;
 mod broker;
 mod clients;
-pub(crate) mod clock;
+mod clock;
 mod details;
 pub mod gather;
 mod groups;
@@ -19,7 +19,8 @@ mod topics;
 #[cfg(test)]
 mod made_up;
 
-pub use broker::AGREED_SETTINGS;
+pub use broker::{AGREED_SETTINGS, is_old_client};
+pub use clients::expressions;
 pub use details::{ControllerView, Details, Half, Later, Missed, Offsets};
 
 use super::findings::{Finding, Severity, Subject, Trends};
@@ -141,6 +142,11 @@ checks! {
         "rmq broker get-config NAME authenticationEnabled authorizationEnabled";
 }
 
+/// Checks that rest without [`Details`]: a dashboard does not run them.
+pub const RESTING: &[&str] = &[
+    "HA2", "ST2", "TP2", "TP3", "TP4", "GR1", "GR2", "GR3", "GR4", "GR6", "GR7", "TR1", "SE1",
+];
+
 /// The check with this id, in any case.
 pub fn check(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|c| c.id.eq_ignore_ascii_case(id))
@@ -247,6 +253,7 @@ mod tests {
         assert_eq!(ids.len(), CHECKS.len());
         assert_eq!(check("br6").map(|c| c.id), Some("BR6"));
         assert_eq!(check("BR66"), None);
+        assert!(RESTING.iter().all(|id| check(id).is_some()));
     }
 
     #[test]

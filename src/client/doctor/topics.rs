@@ -7,7 +7,8 @@ use crate::client::admin::group::is_system;
 use crate::client::admin::topic::NEW_QUEUES;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
-use crate::client::words::{counted, quoted};
+use crate::client::stranded::Stranded;
+use crate::client::words::{counted, quoted, spans};
 use crate::protocol::model::{MASTER_ID, Perm, UNIT, UNIT_SUB};
 
 /// A topic that was written to in this time is in use, ms.
@@ -47,7 +48,8 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         let subject = || Subject::Topic(topic.name.clone());
         let name = &topic.name;
         if let Some(on) = topic.brokers.iter().find(|b| b.read_queues < b.write_queues) {
-            let held = surplus(e.details, name, on).unwrap_or(0);
+            let left: i64 = on.stranded.iter().map(Stranded::messages).sum();
+            let held = surplus(e.details, name, on).unwrap_or(0).max(left);
             let text = format!(
                 "topic {name} w{}/r{} on {}: {}messages in the last queues are not read",
                 on.write_queues,
@@ -70,6 +72,8 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                     on.write_queues, on.broker.name
                 )),
             );
+        } else if let Some(on) = topic.brokers.iter().find(|b| !b.stranded.is_empty()) {
+            more.push(stranded(name, on));
         } else if let Some(on) = topic.brokers.iter().find(|b| b.read_queues > b.write_queues) {
             let text = format!(
                 "topic {name} w{}/r{} shrink half done",
@@ -83,6 +87,37 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     }
     more.sort_by_key(|f| f.severity);
     add_capped(found, more);
+}
+
+/// Both numbers of a topic were lowered before the last queues were read to the end.
+fn stranded(topic: &str, on: &TopicOnBroker) -> Finding {
+    let queues: Vec<i32> = on.stranded.iter().map(|s| s.queue).collect();
+    let messages: i64 = on.stranded.iter().map(Stranded::messages).sum();
+    let groups: BTreeSet<&str> = on
+        .stranded
+        .iter()
+        .flat_map(|s| s.unread.keys().map(String::as_str))
+        .collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    let text = format!(
+        "topic {topic} w{}/r{} on {}: {} messages in {} {} are stranded, unread by {}{}",
+        on.write_queues,
+        on.read_queues,
+        on.broker.name,
+        grouped(messages),
+        if queues.len() == 1 { "queue" } else { "queues" },
+        spans(&queues),
+        groups[..groups.len().min(3)].join(" "),
+        if groups.len() > 3 { " …" } else { "" }
+    );
+    let subject = Subject::Topic(topic.to_owned());
+    let finding = Finding::new("TP1", "stranded", Severity::Critical, subject, text).detail(
+        "a broker refuses pulls behind the read queues: raise read again, and lower it when they are empty",
+    );
+    match on.raise_read(topic) {
+        Some(next) => finding.next(next),
+        None => finding,
+    }
 }
 
 /// The command that makes a topic on a broker as it is on another: what it does not name are the defaults of a creation.
@@ -377,6 +412,33 @@ mod tests {
         let found = c.finds(&["TP1"]);
         assert_eq!(found[0].severity, Severity::Critical);
         assert!(found[0].text.contains("5 messages"), "{found:?}");
+    }
+
+    /// Both numbers lowered by hand: nothing else of the topic tells that something is left.
+    #[test]
+    fn queues_that_a_shrink_left_behind_are_an_error() {
+        let mut c = Cluster::healthy();
+        let left = |queue: i32, pay: i64| Stranded {
+            queue,
+            min: 0,
+            max: 1_000,
+            unread: [("CID_bi".to_owned(), 4), ("CID_pay".to_owned(), pay)].into(),
+        };
+        c.topic("orders").brokers[1].stranded = vec![left(8, 1_200), left(9, 4), left(12, 0)];
+        let found = c.finds(&["TP1"]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Critical));
+        assert_eq!(
+            found[0].text,
+            "topic orders w8/r8 on broker-b: 1,208 messages in queues 8-9,12 are stranded, unread by CID_bi CID_pay"
+        );
+        assert_eq!(
+            found[0].next.as_deref(),
+            Some("rmq topic update orders --read-queues 13 --broker broker-b")
+        );
+        // A dashboard finds the same.
+        let look =
+            crate::client::findings::findings(&c.snapshot, &crate::client::findings::Trends::default());
+        assert!(look.iter().any(|f| f.rule == "stranded"), "{look:?}");
     }
 
     #[test]

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use super::Pending;
 use crate::client::admin::message::{Pull, QueueAt};
-use crate::client::doctor::clock::skew;
 use crate::client::error::{Error, Server};
-use crate::client::produce::now_ms as now;
+use crate::client::skew::Skew;
 use crate::client::{Client, Deadline, Message, RuntimeInfo};
 use crate::protocol::codes;
 use crate::protocol::model::SCHEDULE_TOPIC;
@@ -197,10 +196,9 @@ impl Waiting {
     ) -> Result<Pending, Error> {
         let reader = Reader { client, broker };
         let landing = self.landing.clone();
-        let sent = now();
         let runtime = client.broker_runtime(broker, client.deadline()).await?;
         // Store and due times are the broker's.
-        let ahead = skew(&runtime, sent, now()).unwrap_or(0);
+        let ahead = runtime.clock.map_or(0, Skew::least);
         let delays = level_delays(config);
         let (delayed, timed, half) = tokio::join!(
             look_levels(&mut self.levels, &reader, &landing, &delays),

@@ -641,8 +641,21 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     all(Command::Works, &["!"], "the newest change again", ""),
-    // In the palette only, unless the configuration gives it a key.
-    all(Command::Doctor, &[], "run the checks of rmq doctor", ""),
+    // Elsewhere in the palette only, unless the configuration gives it a key.
+    not(
+        &[Screen::Overview],
+        Command::Doctor,
+        &[],
+        "run the checks of rmq doctor",
+        "",
+    ),
+    on(
+        &[Screen::Overview],
+        Command::Doctor,
+        &["D"],
+        "run the checks of rmq doctor",
+        "doctor",
+    ),
     all(Command::Down, &["j", "down"], "next row", ""),
     not(MESSAGES, Command::Up, &["k", "up"], "previous row", ""),
     on(MESSAGES, Command::Up, &["up"], "previous row", ""),

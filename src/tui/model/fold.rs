@@ -183,6 +183,7 @@ impl Model {
             BrokerTold::Topics(_) => (None, "topics"),
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
+            BrokerTold::Stranded(_) => (None, "all positions"),
             BrokerTold::Missed(_) => (None, "missed"),
         };
         let key = topic
@@ -208,7 +209,13 @@ impl Model {
         match told {
             BrokerTold::Runtime(answer) => {
                 let (info, rtt) = match answer {
-                    Ok((info, rtt)) => {
+                    Ok((mut info, rtt)) => {
+                        // Each look bounds the clock; all of them bound it best.
+                        let before = broker.runtime.get().and_then(|before| before.clock);
+                        info.clock = match (before, info.clock) {
+                            (Some(before), Some(now)) => Some(before.narrowed(now)),
+                            (_, now) => now,
+                        };
                         let recorded = &mut self.recorded;
                         let series = self.broker_series.entry(id).or_insert_with_key(|id| {
                             let mut series = BrokerSeries::default();
@@ -267,6 +274,10 @@ impl Model {
                 }
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
+            }
+            BrokerTold::Stranded(answer) => {
+                put(&mut parts.stranded, answer, at_ms);
+                self.topics_changed = true;
             }
         }
     }

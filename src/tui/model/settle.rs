@@ -149,6 +149,11 @@ impl Model {
                 if let Some(rate) = parts.flows.stored(name, &on.in_tps) {
                     on.in_tps = rate.clone();
                 }
+                if let Some(queues) = parts.stranded.get().and_then(|topics| topics.get(name)) {
+                    // Those that can be read again since are none.
+                    let beyond = queues.iter().filter(|s| s.queue >= on.read_queues);
+                    on.stranded = beyond.cloned().collect();
+                }
                 if silent.contains(&on.broker) {
                     // Not asked while the broker is silent, so as good as failed.
                     on.in_tps
@@ -185,6 +190,11 @@ impl Model {
     }
 
     fn settle_groups(&mut self, now_ms: i64) {
+        let told = (self.parts.values()).flat_map(|parts| {
+            let rows = parts.lag.get().into_iter().flatten();
+            rows.map(|row| (row, parts.lag.as_of_ms))
+        });
+        self.standing.look(told);
         let mut groups: BTreeMap<&str, Vec<GroupLag>> = BTreeMap::new();
         let mut as_of = i64::MAX;
         for parts in self.parts.values() {

@@ -1,11 +1,13 @@
 //! News of polling tasks: who said what.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::RuntimeInfo;
 use crate::client::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, NameServerConfig, TopicOnBroker,
 };
+use crate::client::stranded::Stranded;
 use crate::protocol::model::DataVersion;
 use crate::tui::record::Recorded;
 use crate::tui::want::{Found, Want};
@@ -80,6 +82,8 @@ pub enum BrokerTold {
     TopicRate(String, Answer<f64>),
     /// Positions of all groups.
     Lag(Answer<Vec<GroupLag>>),
+    /// Queues behind the read queues that hold unread messages, by topic.
+    Stranded(Answer<BTreeMap<String, Vec<Stranded>>>),
     /// Beats that passed while it was slow to answer, and were skipped.
     Missed(u64),
 }
@@ -109,6 +113,7 @@ impl BrokerTold {
             Self::Topics(answer) => denial(answer),
             Self::TopicRate(_, answer) => denial(answer),
             Self::Lag(answer) => denial(answer),
+            Self::Stranded(answer) => denial(answer),
             Self::Missed(_) => None,
         }
     }

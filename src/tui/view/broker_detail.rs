@@ -119,9 +119,10 @@ fn size(value: Option<i64>) -> String {
 
 fn runtime(app: &App, broker: &BrokerState, info: &RuntimeInfo) -> Vec<Vec<Piece>> {
     let now = app.shown_ms();
+    let there = brokers::broker_now(info, now);
     let since = |at: Option<i64>| {
         known(at, |at| {
-            format!("{} ({})", super::date(app, at), text::age(age_ms(now, at)))
+            format!("{} ({})", super::date(app, at), text::age(age_ms(there, at)))
         })
     };
     let today = |n: Option<i64>| known(n, |n| text::count(n as f64));

@@ -6,6 +6,7 @@ use super::{age_ms, text};
 use crate::client::RuntimeInfo;
 use crate::client::findings::Subject;
 use crate::client::liveness::{self, Beat};
+use crate::client::skew::Skew;
 use crate::client::snapshot::{BrokerState, RegistrationAge, Snapshot};
 use crate::tui::app::App;
 use crate::tui::history::Series;
@@ -112,6 +113,11 @@ fn usual(app: &App, snapshot: &Snapshot, broker: &BrokerState) -> Vec<Cell> {
     ]
 }
 
+/// Now, by the clock of a broker.
+pub fn broker_now(info: &RuntimeInfo, now_ms: i64) -> i64 {
+    now_ms.saturating_add(info.clock.map_or(0, Skew::least))
+}
+
 fn more(app: &App, broker: &BrokerState) -> Vec<Cell> {
     let now = app.shown_ms();
     let runtime = &broker.runtime;
@@ -121,7 +127,7 @@ fn more(app: &App, broker: &BrokerState) -> Vec<Cell> {
             Some(Cell::number(text::latency(ms), ms))
         }),
         cell::value(runtime, now, |r| {
-            let up = age_ms(now, r.boot_ms?);
+            let up = age_ms(broker_now(r, now), r.boot_ms?);
             Some(Cell::number(text::age(up), up as f64))
         }),
         cell::value(runtime, now, |r| {

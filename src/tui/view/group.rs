@@ -1,6 +1,7 @@
 //! One group: its queues, its clients, its backlog over time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,18 +9,15 @@ use ratatui::layout::Rect;
 use super::bar::{self, Base};
 use super::theme::Role;
 use super::{grid, groups, text, topics};
+use crate::client::doctor::is_old_client;
 use crate::client::findings::Subject;
 use crate::client::lag::GroupKind;
 use crate::client::snapshot::GroupState;
+use crate::client::stuck::{self, Standing};
 use crate::tui::app::App;
 use crate::tui::history;
 use crate::tui::table::{Cell, Row, Table};
-use crate::tui::want::{ClientDetail, Found, GroupDetail, Want};
-
-/// A client that has not pulled for so long is stuck, if there is something to pull, ms.
-const STUCK_MS: u64 = 5 * 60 * 1000;
-/// Messages in the cache from which Java's client holds back its pulls.
-const FLOW_CONTROL: i64 = 1000;
+use crate::tui::want::{ClientDetail, ClientLine, ClientTold, Found, GroupDetail, Want};
 
 fn name(app: &App) -> &str {
     app.group().unwrap_or_default()
@@ -146,10 +144,7 @@ pub fn queues(app: &App) -> Table {
         let key = (row.topic.clone(), row.broker.clone(), row.queue);
         let time_lag = match (lag, detail.oldest.get(&key)) {
             (Some(0), _) => Cell::text("0s").by(0.0),
-            (_, Some(Ok(age))) => {
-                let ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-                Cell::number(text::age(ms), ms as f64)
-            }
+            (_, Some(Ok(stored))) => topics::age(app, &row.broker, *stored),
             (_, Some(Err(_))) => Cell::failed(),
             (None, _) => Cell::none(),
             (_, None) => Cell::unknown(),
@@ -186,7 +181,7 @@ pub fn queues(app: &App) -> Table {
                 time_lag,
                 client,
                 match row.last_consumed_ms.filter(|at| *at > 0) {
-                    Some(at) => topics::age(app.shown_ms(), at),
+                    Some(at) => topics::age(app, &row.broker, at),
                     None => Cell::none(),
                 },
             ],
@@ -233,7 +228,7 @@ pub fn clients(app: &App) -> Table {
             Cell::text(&client.addr),
         ];
         if is_drilled(app) {
-            cells.extend(numbers(app, detail, told.get(client.id.as_str()).copied()));
+            cells.extend(numbers(app, detail, client, &told));
         }
         table.rows.push(Row {
             id: client.id.clone(),
@@ -245,9 +240,40 @@ pub fn clients(app: &App) -> Table {
     table
 }
 
-fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Vec<Cell> {
-    let told = match client.map(|c| &c.told) {
-        None => return (0..8).map(|_| Cell::unknown()).collect(),
+/// What is wrong with a client by what the broker knows: older than it may be, or than others of its kind.
+fn old_version(detail: &GroupDetail, line: &ClientLine) -> Option<(String, Role)> {
+    let kind = detail.clients.iter().filter(|c| c.language == line.language);
+    let newest = kind.map(|c| c.version_code).max().unwrap_or(0);
+    (is_old_client(line.version_code) || line.version_code < newest)
+        .then(|| ("! OLD VERSION ".to_owned(), Role::Warn))
+}
+
+/// The subscription that most clients have; `None` when they all have the same, or nobody knows which is meant.
+fn usual<'a>(told: impl Iterator<Item = &'a ClientTold>) -> (usize, Option<&'a str>) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in told {
+        *counts.entry(&one.subscription).or_default() += 1;
+    }
+    let most = counts.values().copied().max().unwrap_or(0);
+    let mut usual = counts.iter().filter(|(_, n)| **n == most).map(|(s, _)| *s);
+    (counts.len(), usual.next().filter(|_| usual.next().is_none()))
+}
+
+fn numbers(
+    app: &App,
+    detail: &GroupDetail,
+    line: &ClientLine,
+    told: &HashMap<&str, &ClientDetail>,
+) -> Vec<Cell> {
+    let mut flags: Vec<(String, Role)> = Vec::new();
+    let old = old_version(detail, line);
+    let all = told;
+    let told = match told.get(line.id.as_str()).map(|c| &c.told) {
+        None => {
+            let mut cells: Vec<Cell> = (0..7).map(|_| Cell::unknown()).collect();
+            cells.push(old.map_or_else(Cell::unknown, |(flag, role)| Cell::of(flag, role)));
+            return cells;
+        }
         Some(Err(why)) => {
             let mut cells: Vec<Cell> = (0..7).map(|_| Cell::failed()).collect();
             cells.push(Cell::of(why, Role::Warn));
@@ -265,13 +291,17 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
         .filter_map(crate::client::snapshot::GroupLag::lag)
         .sum();
     let pull_ms = told.last_pull_ms.map(|at| super::age_ms(app.shown_ms(), at));
-    let mut flags: Vec<(String, Role)> = Vec::new();
-    if lag > 0 && pull_ms.is_some_and(|ms| ms > STUCK_MS) {
+    if is_stuck(app, detail, told) {
         flags.push(("✗ STUCK ".to_owned(), Role::Crit));
     }
-    if told.cached >= FLOW_CONTROL {
+    let (subscriptions, usual) = usual(all.values().filter_map(|c| c.told.as_ref().ok()));
+    if subscriptions > 1 && usual != Some(told.subscription.as_str()) {
+        flags.push(("✗ SUB MISMATCH ".to_owned(), Role::Crit));
+    }
+    if told.held_back > 0 {
         flags.push(("! flow ctl ".to_owned(), Role::Warn));
     }
+    flags.extend(old);
     if told.queues.is_empty() {
         flags.push(("no queue ".to_owned(), Role::Warn));
     }
@@ -285,7 +315,8 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
             format!("{}/{} MiB", told.cached, told.cached_mib),
             told.cached as f64,
         ),
-        Cell::count("", told.consume_rt_ms),
+        told.consume_rt_ms
+            .map_or_else(Cell::none, |ms| Cell::count("", ms)),
         Cell::count("", told.ok_tps),
         Cell::count("", told.failed_tps),
         pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),
@@ -294,6 +325,25 @@ fn numbers(app: &App, detail: &GroupDetail, client: Option<&ClientDetail>) -> Ve
             key: crate::tui::table::Key::Text,
         },
     ]
+}
+
+/// True when a client does not get on with a queue that it holds and that has something to read. Where the group is
+/// paused its pulls are refused.
+fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold) -> bool {
+    if detail.kind == GroupKind::Broadcasting || detail.values("consume-enable").any(|v| v == "false") {
+        return false;
+    }
+    detail.queues.iter().any(|row| {
+        let key = (row.topic.clone(), row.broker.clone(), row.queue);
+        let standing = || Standing {
+            unmoved: app.shown().standing.unmoved(row),
+            consumed: (told.consumed_ms.get(&key)).and_then(|at| stuck::ago(app.shown_ms(), *at)),
+            waits: (detail.oldest.get(&key))
+                .and_then(|stored| stored.as_ref().ok())
+                .map(|stored| Duration::from_millis(super::age_on(app, &row.broker, *stored))),
+        };
+        row.lag().is_some_and(|lag| lag > 0) && told.queues.contains(&key) && standing().is_stuck()
+    })
 }
 
 /// `Clients 12  (i: their own numbers, T: stacks)`.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bar::{self, Base};
 use super::theme::Role;
-use super::{cell, text, topics};
+use super::{cell, text};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Subject};
 use crate::client::lag::GroupKind;
@@ -181,17 +181,33 @@ pub fn slope(model: &Model, group: &str) -> Cell {
     Cell::of(format!("{sign}{}/s", text::count(slope)), role).counted(slope)
 }
 
-/// Time since the group last read a message in the queue that waits longest.
+/// How long the group's first unread message has been waiting. Before that was asked, no longer than since the last
+/// message that the group consumed in the queue that is furthest behind was stored: `≤4h`.
 pub fn oldest(app: &App, group: &GroupState, lag: Option<i64>) -> Cell {
-    let rows = group.lag.get().into_iter().flatten();
-    let oldest = rows
-        .filter(|row| row.lag().is_some_and(|lag| lag > 0))
-        .filter_map(|row| row.last_consumed_ms.filter(|at| *at > 0))
-        .min();
-    match (oldest, lag) {
-        (Some(at), Some(1..)) => topics::age(app.shown_ms(), at),
-        (None, Some(1..)) => Cell::unknown(),
-        _ => Cell::none(),
+    if lag.is_none_or(|lag| lag <= 0) {
+        return Cell::none();
+    }
+    let told = match app.found(&Want::GroupBrief(group.name.clone())).get() {
+        Some(Found::GroupBrief(brief)) => brief.oldest.as_ref(),
+        _ => None,
+    };
+    let lagging = || {
+        let rows = group.lag.get().into_iter().flatten();
+        rows.filter(|row| row.lag().is_some_and(|lag| lag > 0))
+            .map(|row| (row, row.last_consumed_ms.filter(|at| *at > 0)))
+    };
+    // Not when the group has read on since in every queue.
+    let passed = |stored: i64| lagging().all(|(_, consumed)| consumed.is_some_and(|at| at > stored));
+    if let Some(waiting) = told.filter(|told| !passed(told.stored_ms)) {
+        let bound = bound(!waiting.sure);
+        let age = super::age_on(app, &waiting.broker, waiting.stored_ms);
+        return Cell::number(format!("{bound}{}", text::age(age)), age as f64);
+    }
+    // A queue of which nothing was consumed has no bound.
+    let ages = lagging().map(|(row, consumed)| Some(super::age_on(app, &row.broker, consumed?)));
+    match ages.reduce(|a, b| Some(a?.max(b?))).flatten() {
+        Some(age) => Cell::number(format!("≤{}", text::age(age)), age as f64),
+        None => Cell::unknown(),
     }
 }
 

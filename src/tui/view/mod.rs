@@ -86,6 +86,11 @@ pub fn age_ms(now_ms: i64, at_ms: i64) -> u64 {
     u64::try_from(now_ms.saturating_sub(at_ms)).unwrap_or(0)
 }
 
+/// Milliseconds since a time that a broker told, by its own clock.
+pub fn age_on(app: &App, broker: &str, at_ms: i64) -> u64 {
+    age_ms(app.shown_ms().saturating_add(app.shown().ahead_ms(broker)), at_ms)
+}
+
 fn zoned(app: &App, at_ms: i64) -> Option<jiff::ZonedDateTime> {
     let time = jiff::Timestamp::from_millisecond(at_ms).ok()?;
     Some(time.to_zoned_datetime(app.settings.zone.clone()))

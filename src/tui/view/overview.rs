@@ -7,11 +7,16 @@ use super::bar::{self, Base, Piece};
 use super::grid;
 use super::theme::Role;
 use super::{rows, text};
-use crate::client::RuntimeInfo;
+use crate::client::doctor::RESTING;
 use crate::client::findings::{self, Severity};
+use crate::client::{RuntimeInfo, Snapshot};
 use crate::tui::app::{App, Pane};
 use crate::tui::history::{POINTS, Series};
+use crate::tui::keys::Command;
 use crate::tui::model::Total;
+
+/// A difference that is known to this many ms is told as one number.
+const EXACT_MS: i64 = 100;
 
 /// `Health  3 ok  1 warn  1 crit`
 pub fn health_title(app: &App) -> Vec<Piece> {
@@ -37,6 +42,12 @@ pub fn health(app: &App, area: Rect, buffer: &mut Buffer, focused: bool) {
     let model = app.shown();
     let theme = app.theme();
     let (x, end) = (area.x + 1, area.right().saturating_sub(1));
+    let lines = health_lines(app, usize::from(end.saturating_sub(x)));
+    let used = lines.len().max(1);
+    // Findings have the room first.
+    if model.newest_ms().is_some() && used < usize::from(area.height) {
+        grid::pieces(buffer, x, area.bottom() - 1, end, theme, &rest(app));
+    }
     if model.findings.is_empty() {
         let line: Vec<Piece> = if model.newest_ms().is_none() {
             let servers: Vec<&str> = model
@@ -54,7 +65,6 @@ pub fn health(app: &App, area: Rect, buffer: &mut Buffer, focused: bool) {
     }
     let table = app.table(Pane::Health);
     let selected = app.selected(Pane::Health, &table);
-    let lines = health_lines(app, usize::from(end.saturating_sub(x)));
     let room = usize::from(area.height);
     let last_selected = lines.iter().rposition(|(i, _)| Some(*i) == selected).unwrap_or(0);
     let from = (last_selected + 1).saturating_sub(room);
@@ -65,6 +75,35 @@ pub fn health(app: &App, area: Rect, buffer: &mut Buffer, focused: bool) {
             buffer.set_style(row, theme.style(Role::Selected));
         }
     }
+}
+
+/// `clock skew 12 ms  13 more checks: D runs them`: what the findings do not tell.
+fn rest(app: &App) -> Vec<Piece> {
+    let mut line = vec![("· ".to_owned(), Role::Plain)];
+    if let Some(skew) = skew(&app.shown().snapshot) {
+        line.push(("clock skew ".to_owned(), Role::Label));
+        line.push((format!("{skew}  "), Role::Plain));
+    }
+    let key = app.hint(Command::Doctor).unwrap_or_else(|| ":doctor".to_owned());
+    line.push((
+        format!("{} more checks: {key} runs them", RESTING.len()),
+        Role::Plain,
+    ));
+    line
+}
+
+/// The largest difference of a broker's clock from ours, as well as it is known.
+fn skew(snapshot: &Snapshot) -> Option<String> {
+    let clocks = snapshot.brokers.iter().filter_map(|b| b.runtime.fresh()?.clock);
+    let skew = clocks.max_by_key(|skew| (skew.least().abs(), skew.most()))?;
+    let ms = |ms: i64| text::latency(ms.abs().max(1) as f64);
+    Some(if skew.high.saturating_sub(skew.low) <= EXACT_MS {
+        ms(skew.low.midpoint(skew.high))
+    } else if skew.least() == 0 {
+        format!("≤ {}", ms(skew.most()))
+    } else {
+        format!("≥ {}", ms(skew.least()))
+    })
 }
 
 /// The findings as lines of this width, each with the index of its finding: the text after its glyph, broken at

@@ -10,10 +10,12 @@ use super::theme::Role;
 use super::{grid, groups, text, topics, way};
 use crate::client::findings::Subject;
 use crate::client::snapshot::{BrokerId, GroupLag, TopicState};
+use crate::client::stranded::Stranded;
+use crate::client::words::spans;
 use crate::tui::app::App;
 use crate::tui::keys::Command;
 use crate::tui::table::{Cell, Row, Table};
-use crate::tui::want::{Found, TopicDetail, Want};
+use crate::tui::want::{Found, QueueEnds, TopicDetail, Want};
 use crate::tui::work::Work;
 
 /// Columns of a lag bar.
@@ -111,7 +113,7 @@ pub fn queues(app: &App) -> Table {
                 .collect(),
         });
     }
-    for queue in &detail.queues {
+    for queue in detail.queues.iter().chain(&stranded_ends(state, detail)) {
         let on = state.brokers.iter().find(|on| on.broker.name == queue.broker);
         let writable = on.is_some_and(|on| queue.queue < on.write_queues && on.perm.writable());
         let readable = on.is_some_and(|on| queue.queue < on.read_queues && on.perm.readable());
@@ -124,7 +126,9 @@ pub fn queues(app: &App) -> Table {
         };
         let lag_of = behind.map_or(0, |(_, lag)| *lag);
         let mut bar = vec![(bar::gauge(lag_of as f64 / most as f64, BAR), Role::Data)];
-        if stranded && behind.is_none_or(|(_, lag)| *lag > 0) {
+        if on.is_some_and(|on| on.stranded.iter().any(|s| s.queue == queue.queue)) {
+            bar.push((" ✗ stranded".to_owned(), Role::Crit));
+        } else if stranded && behind.is_none_or(|(_, lag)| *lag > 0) {
             bar.push((" ! not readable".to_owned(), Role::Warn));
         } else if !writable && lag_of > 0 {
             bar.push((" draining".to_owned(), Role::Warn));
@@ -143,7 +147,7 @@ pub fn queues(app: &App) -> Table {
                     .map_or_else(Cell::unknown, |rate| Cell::count("", rate)),
                 match queue.last_ms {
                     0 => Cell::none(),
-                    at => topics::age(app.shown_ms(), at),
+                    at => topics::age(app, &queue.broker, at),
                 },
                 group,
                 lag,
@@ -158,6 +162,25 @@ pub fn queues(app: &App) -> Table {
     table
 }
 
+/// The stranded queues that no answer about the topic names.
+fn stranded_ends(state: &TopicState, detail: &TopicDetail) -> Vec<QueueEnds> {
+    let told =
+        |broker: &str, queue: i32| (detail.queues.iter()).any(|q| q.broker == broker && q.queue == queue);
+    (state.brokers.iter())
+        .flat_map(|on| on.stranded.iter().map(move |s| (&on.broker.name, s)))
+        .filter(|(broker, s)| !told(broker, s.queue))
+        .map(|(broker, s)| QueueEnds {
+            broker: broker.clone(),
+            queue: s.queue,
+            min: s.min,
+            max: s.max,
+            last_ms: 0,
+            // Nobody can write there.
+            in_tps: Some(0.0),
+        })
+        .collect()
+}
+
 /// The group that is furthest behind, by broker and queue.
 fn worst<'a>(app: &'a App, topic: &str) -> HashMap<(&'a str, i32), (&'a str, i64)> {
     let mut worst: HashMap<(&str, i32), (&str, i64)> = HashMap::new();
@@ -170,6 +193,15 @@ fn worst<'a>(app: &'a App, topic: &str) -> HashMap<(&'a str, i32), (&'a str, i64
                 .or_insert((&group.name, lag));
             if lag > entry.1 {
                 *entry = (&group.name, lag);
+            }
+        }
+    }
+    // No backlog has those: brokers leave them out.
+    let topics = app.shown().snapshot.topics.iter().filter(|t| t.name == topic);
+    for on in topics.flat_map(|t| &t.brokers) {
+        for queue in &on.stranded {
+            if let Some(found) = queue.worst() {
+                worst.insert((on.broker.name.as_str(), queue.queue), found);
             }
         }
     }
@@ -291,6 +323,18 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
             ),
             short,
         ]);
+    }
+    for on in state.brokers.iter().filter(|on| !on.stranded.is_empty()) {
+        let queues: Vec<i32> = on.stranded.iter().map(|s| s.queue).collect();
+        let messages: i64 = on.stranded.iter().map(Stranded::messages).sum();
+        let text = format!(
+            "✗ {} stranded in {} of {}: raise read again, by",
+            text::count(messages as f64),
+            spans(&queues),
+            on.broker.name
+        );
+        lines.push(vec![(text, Role::Crit)]);
+        lines.extend(on.raise_read(&state.name).map(plain));
     }
     if seen.len() > 1 {
         lines.push(vec![("! brokers differ".to_owned(), Role::Warn)]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::bar::{self, Base};
 use super::theme::Role;
-use super::{age_ms, cell, text};
+use super::{age_on, cell, text};
 use crate::client::findings::{Finding, Subject};
 use crate::client::snapshot::{TopicKind, TopicOnBroker, TopicState};
 use crate::protocol::model::Perm;
@@ -228,14 +228,14 @@ fn brief(app: &App, name: &str) -> [Cell; 2] {
         of(&|brief| match brief.last_ms {
             0 if silent || brief.partial => Cell::unknown(),
             0 => Cell::none(),
-            at => age(now, at),
+            at => age(app, &brief.last_on, at),
         }),
     ]
 }
 
-/// How long ago, in one or two units.
-pub fn age(now_ms: i64, at_ms: i64) -> Cell {
-    let age = age_ms(now_ms, at_ms);
+/// How long ago a time of a broker was, in one or two units.
+pub fn age(app: &App, broker: &str, at_ms: i64) -> Cell {
+    let age = age_on(app, broker, at_ms);
     Cell::number(text::age(age), age as f64)
 }
 

@@ -274,6 +274,64 @@ async fn what_topics_and_settings_have_wrong_is_found() {
     cluster.stop().await;
 }
 
+/// As mqadmin's `updateTopic -r 1 -w 1` does it: no answer about the topic names the queue any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_shrink_by_hand_left_behind_is_found() {
+    let cluster = cluster().await;
+    let rmq = cluster.rmq();
+    let admin = admin(&cluster);
+    let run = async |line: &str| {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    };
+    for _ in 0..3 {
+        run("message send --topic T --broker broker-a --queue 1 --body x").await;
+    }
+    let stands = |offset| UpdateConsumerOffset {
+        consumer_group: "g".into(),
+        topic: "T".into(),
+        queue_id: Some(1),
+        commit_offset: Some(offset),
+        ..UpdateConsumerOffset::default()
+    };
+    let broker = Server::at(cluster.brokers[0].addr().to_string());
+    let commit = async |offset| {
+        admin
+            .call(&broker, &stands(offset), (), admin.deadline())
+            .await
+            .unwrap();
+    };
+    let topic = async || {
+        let ran = rmq.line("cluster doctor --checks TP1 -o json").await;
+        items(&ran)
+    };
+    run("group create g --yes").await;
+    commit(1).await;
+    assert_eq!(topic().await, Vec::<Value>::new());
+    run("topic update T --read-queues 1 --write-queues 1 --force --yes").await;
+    let rows = topic().await;
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["severity"], "error");
+    let evidence = rows[0]["evidence"].as_str().unwrap();
+    assert!(
+        evidence.starts_with("topic T w1/r1 on broker-a: 2 messages in queue 1 are stranded, unread by g"),
+        "{rows:?}"
+    );
+    let next = rows[0]["next"].as_str().unwrap().to_owned();
+    assert_eq!(next, "rmq topic update T --read-queues 2 --broker broker-a");
+    run(&format!("{} --yes", next.strip_prefix("rmq ").unwrap())).await;
+    let stranded = |rows: &[Value]| {
+        let mut rows = rows.iter();
+        rows.any(|r| r["evidence"].as_str().unwrap().contains("stranded"))
+    };
+    assert!(!stranded(&topic().await));
+    // Once the group is at the end nothing is left there.
+    commit(3).await;
+    run("topic update T --read-queues 1 --force --yes").await;
+    assert!(!stranded(&topic().await));
+    cluster.stop().await;
+}
+
 async fn finds_nothing(rmq: &Rmq) {
     let ran = doctor(rmq).await;
     assert_eq!((ran.code, ids(&ran)), (0, vec![]), "{ran:?}");

@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rmq::client::RuntimeInfo;
-use rmq::client::lag::GroupKind;
+use rmq::client::lag::{GroupKind, Waiting};
 use rmq::client::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, Listed, LiveBroker, NameServerConfig,
     SlaveState, TopicOnBroker,
@@ -520,6 +520,7 @@ fn found(want: &Want, story: Story) -> Found {
         Want::TopicBrief(name) => Found::TopicBrief(TopicBrief {
             messages: 88_100_000 / i64::try_from(name.len()).unwrap(),
             last_ms: NOW - 1_200,
+            last_on: "broker-b".into(),
             partial: !failed.is_empty(),
         }),
         Want::GroupBrief(name) => Found::GroupBrief(GroupBrief {
@@ -529,6 +530,11 @@ fn found(want: &Want, story: Story) -> Found {
                 GroupKind::Clustering
             },
             takes: "push",
+            oldest: Some(Waiting {
+                broker: "broker-a".into(),
+                stored_ms: NOW - if name == "CID_pay" { 760_000 } else { 65_000 },
+                sure: name == "CID_pay",
+            }),
             clients: 2,
             versions: 1,
             inflight: 0,
@@ -544,10 +550,12 @@ fn found(want: &Want, story: Story) -> Found {
                     queues: vec![("orders".into(), "broker-a".into(), 0)],
                     cached: 2000,
                     cached_mib: 12,
+                    held_back: 1,
                     last_pull_ms: Some(NOW - 400),
-                    consume_rt_ms: 3.1,
+                    consume_rt_ms: Some(3.1),
                     ok_tps: 410.0,
                     failed_tps: 0.2,
+                    ..ClientTold::default()
                 }),
             },
             ClientDetail {
@@ -621,7 +629,7 @@ fn group_detail(name: &str, failed: BTreeMap<String, String>) -> GroupDetail {
             row(3, None),
         ],
         oldest: BTreeMap::from([
-            age(0, Ok(Duration::from_secs(760))),
+            age(0, Ok(NOW - 760_000)),
             age(1, Err("no answer within 2.0s".into())),
         ]),
         clients: ["10.0.1.5@8812", "10.0.1.7@9021"]
@@ -631,6 +639,7 @@ fn group_detail(name: &str, failed: BTreeMap<String, String>) -> GroupDetail {
                 addr: format!("{}:50112", id.split('@').next().unwrap()),
                 language: "JAVA".into(),
                 version: "V5_3_3".into(),
+                version_code: 479,
             })
             .collect(),
         subscriptions: BTreeMap::from([("orders".to_owned(), "*".to_owned())]),

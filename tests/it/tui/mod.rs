@@ -14,3 +14,4 @@ mod screens;
 mod servers;
 mod state;
 mod store;
+mod truths;

@@ -119,6 +119,7 @@ impl Fake {
                 )
             }
             317 => r#"{"brokerAddr":"x","consumeStatsList":[],"totalDiff":0,"totalInflightDiff":0}"#.to_owned(),
+            43 => r#"{"offsetTable":{}}"#.to_owned(),
             315 => {
                 let part = r#"{"avgpt":0.0,"sum":60,"tps":1.5}"#;
                 format!(r#"{{"statsDay":{part},"statsHour":{part},"statsMinute":{part}}}"#)

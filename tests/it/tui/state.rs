@@ -263,6 +263,7 @@ fn the_overview_asks_who_is_there_to_bring_a_backlog_down() {
         let brief = GroupBrief {
             kind: GroupKind::Offline,
             takes: "push",
+            oldest: None,
             clients,
             versions: 1,
             inflight: 0,
