@@ -91,6 +91,8 @@ pub struct OwnTheme {
 pub struct Settings {
     /// Name of the context, shown in the badge.
     pub context: String,
+    /// Colour of the badge, where the context has one.
+    pub badge: Option<ratatui::style::Color>,
     /// Refresh interval.
     pub interval: Duration,
     /// Nothing may be changed.

@@ -93,6 +93,8 @@ pub struct Options {
     /// A store to look into, and the directories of its commit log where that lies elsewhere.
     pub store: Option<(PathBuf, Option<String>)>,
     /// Nothing but the store is looked at.
+    /// Colour of the badge.
+    pub badge: Option<ratatui::style::Color>,
     pub offline: bool,
     /// Who carries changes out; without one there are none.
     pub operator: Option<Arc<dyn Operator>>,
@@ -132,6 +134,7 @@ impl Default for Options {
             store: None,
             offline: false,
             operator: None,
+            badge: None,
             state_dir: None,
             bad_replies: None,
             record: None,
@@ -157,6 +160,7 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
         read_only: options.read_only || options.operator.is_none(),
         colour: may_colour && options.palette != Palette::Mono,
+        badge: options.badge,
         may_colour,
         palette: options.palette,
         themes: options.themes,

@@ -42,6 +42,7 @@ impl App {
         Theme {
             colour: self.settings.colour,
             palette: self.settings.palette,
+            context: self.settings.badge,
         }
     }
 }
@@ -190,7 +191,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut groups: Vec<Vec<Piece>> = vec![
         vec![
             (" rmq ".to_owned(), Role::Plain),
-            (format!(" {} ", app.settings.context), Role::Badge),
+            (format!(" {} ", app.settings.context), Role::Context),
             (" ".to_owned(), Role::Plain),
         ],
         ratio("ns", up, servers.len(), servers_asked).into(),

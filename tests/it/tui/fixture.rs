@@ -762,6 +762,7 @@ pub fn press(app: &mut App, key: &str) -> Vec<Action> {
         "right" => KeyCode::Right,
         "home" => KeyCode::Home,
         "end" => KeyCode::End,
+        badge: None,
         "pgup" => KeyCode::PageUp,
         "pgdn" => KeyCode::PageDown,
         "backspace" => KeyCode::Backspace,
