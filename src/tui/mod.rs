@@ -180,7 +180,8 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         app.store = store::State::new(Some(root), commit_log);
         app.store.offline = options.offline;
     }
-    let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
+    let mut screen = Screen::enter(options.state_dir.clone())
+        .context("cannot take over the terminal; is standard output one?")?;
     let asked = draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
     let state_dir = options.state_dir;
