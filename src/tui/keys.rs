@@ -184,6 +184,37 @@ impl Command {
 
     /// True for what begins a change: absent where nothing may be changed.
     pub const fn is_change(self) -> bool {
+    /// True for what moves the selection or goes from place to place: a palette is of no use for it.
+    pub const fn is_moving(self) -> bool {
+        matches!(
+            self,
+            Self::Down
+                | Self::Up
+                | Self::First
+                | Self::Last
+                | Self::HalfPageDown
+                | Self::HalfPageUp
+                | Self::PageDown
+                | Self::PageUp
+                | Self::Left
+                | Self::Right
+                | Self::Go(_)
+                | Self::NextPane
+                | Self::PreviousPane
+                | Self::Open
+                | Self::Back
+                | Self::Palette
+        )
+    }
+
+    /// True for what orders rows.
+    pub const fn is_sorting(self) -> bool {
+        matches!(
+            self,
+            Self::SortMenu | Self::SortLeft | Self::SortRight | Self::SortReverse
+        )
+    }
+
         matches!(
             self,
             Self::NewTopic
