@@ -500,6 +500,14 @@ impl App {
         settings.keys.command(key, self.place.screen, settings.read_only)
     }
 
+    /// What the name servers route differently, as far as they were looked at.
+    pub fn compared(&self) -> Option<&super::routes::Compared> {
+        match self.found(&Want::Routes).fresh() {
+            Some(Found::Routes(compared)) => Some(compared),
+            _ => None,
+        }
+    }
+
     /// The key that stands for a command here, for a hint.
     pub fn key(&self, command: Command) -> String {
         self.settings.keys.hint(command, self.place.screen)
@@ -576,6 +584,16 @@ impl App {
                 let names = self.visible(Pane::WorstLag).into_iter();
                 for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
                     want(Want::GroupBrief(name), every(20));
+        if let Some((_, name)) = &self.waiting
+            && self.place.screen != Screen::Group
+        {
+            want(Want::Group(name.clone()), None);
+        }
+        let compares =
+            self.place.screen == Screen::Heartbeats || matches!(self.overlay, Some(Overlay::Diff(_)));
+        if compares && self.model.snapshot.name_servers.len() > 1 {
+            want(Want::Routes, every(5));
+        }
                 }
             }
             (Screen::Topics, _) => {

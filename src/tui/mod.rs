@@ -31,6 +31,7 @@ pub mod poll;
 pub mod record;
 pub mod store;
 pub mod table;
+pub mod routes;
 mod terminal;
 mod update;
 pub mod view;

@@ -35,6 +35,8 @@ pub enum Want {
     Dead(dead::ask::Question),
     /// Scalings that are on their way, or were interrupted: those of other sessions as well.
     Ways,
+    /// What the name servers route differently.
+    Routes,
 }
 
 impl Want {
@@ -43,7 +45,7 @@ impl Want {
     pub const fn is_apart(&self) -> bool {
         matches!(
             self,
-            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_) | Self::Ways
+            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_) | Self::Ways | Self::Routes
         )
     }
 
@@ -93,6 +95,8 @@ pub enum Found {
 
 /// A topic in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    /// Of [`Want::Routes`].
+    Routes(Box<super::routes::Compared>),
 pub struct TopicBrief {
     /// Messages that are there.
     pub messages: i64,

@@ -8,6 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rmq::client::RuntimeInfo;
+use rmq::client::admin::namesrv::Difference;
 use rmq::client::lag::GroupKind;
 use rmq::client::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, Listed, LiveBroker, NameServerConfig,
@@ -17,6 +18,7 @@ use rmq::protocol::model::{DataVersion, Perm};
 use rmq::tui::app::{self, Action, App, Event, Screen, Settings};
 use rmq::tui::deed::{Sheet, SheetCell};
 use rmq::tui::model::{BrokerTold, ServerTold, Told, Update};
+use rmq::tui::routes::Compared;
 use rmq::tui::view;
 use rmq::tui::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
@@ -562,6 +564,32 @@ fn found(want: &Want, story: Story) -> Found {
         Want::Ways => Found::Ways(Vec::new()),
     }
 }
+        Want::Routes => Found::Routes(Box::new(routes(story))),
+    }
+}
+
+/// A wipe of the write permission that reached one of the name servers, where one broker is dead.
+fn routes(story: Story) -> Compared {
+    let said = |perm: &str| format!("16/16 {perm}");
+    let wiped = Difference {
+        kind: "topic",
+        name: "orders".into(),
+        field: "broker-b".into(),
+        values: vec![
+            ("10.0.0.1:9876".into(), said("R--")),
+            ("10.0.0.2:9876".into(), said("RW-")),
+        ],
+    };
+    let differs = story == Story::OneDead;
+    let hashes = [
+        ("10.0.0.1:9876", 7),
+        ("10.0.0.2:9876", if differs { 8 } else { 7 }),
+    ];
+    Compared {
+        differences: differs.then_some(wiped).into_iter().collect(),
+        hashes: hashes.map(|(addr, hash)| (addr.to_owned(), hash)).into(),
+        topics: 3,
+        of: if differs { 4 } else { 3 },
 
 fn topic_detail(failed: BTreeMap<String, String>) -> TopicDetail {
     let queue = |broker: &str, queue: i32, max: i64| QueueEnds {
