@@ -18,6 +18,7 @@ pub mod dead;
 pub mod deed;
 pub mod events;
 pub mod export;
+pub mod flows;
 pub mod form;
 pub mod history;
 pub mod input;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::dead::ask::Question as DeadQuestion;
 use super::events::{EventLog, Watch};
+use super::flows::{GroupFlow, Growth};
 use super::history::{Counter, RATE_LEAST_MS, Reading, Series};
 use super::messages::search::Question;
 use super::record::{Recorded, Track};
@@ -22,7 +23,7 @@ use crate::client::snapshot::{
     BrokerConfigView, BrokerId, BrokerState, ClusterTable, GroupLag, GroupState, HaState, NameServerConfig,
     NameServerState, RegistrationAge, Seen, Snapshot, TopicOnBroker, TopicState,
 };
-use crate::protocol::model::DataVersion;
+use crate::protocol::model::{DLQ_PREFIX, DataVersion};
 
 /// A broker that no name server lists any more is kept on the screens this long.
 const KEEP_GONE_MS: i64 = 10 * 60 * 1000;
@@ -107,6 +108,10 @@ pub enum BrokerTold {
     TopicRate(String, Answer<f64>),
     /// Positions of all groups.
     Lag(Answer<Vec<GroupLag>>),
+    /// Half messages that are not decided.
+    Half(Answer<i64>),
+    /// Messages ever stored in a dead-letter topic.
+    Dead(String, Answer<i64>),
     /// Beats that passed while it was slow to answer, and were skipped.
     Missed(u64),
 }
@@ -136,6 +141,7 @@ impl BrokerTold {
             Self::Topics(answer) => denial(answer),
             Self::TopicRate(_, answer) => denial(answer),
             Self::Lag(answer) => denial(answer),
+            Self::Half(answer) | Self::Dead(_, answer) => denial(answer),
             Self::Missed(_) => None,
         }
     }
@@ -156,6 +162,9 @@ struct Parts {
     topics: Seen<NamedTopics>,
     rates: BTreeMap<String, Seen<f64>>,
     lag: Seen<Vec<GroupLag>>,
+    half: Seen<i64>,
+    /// Dead-letter topics.
+    dead: BTreeMap<String, Growth>,
     listed_ms: i64,
     put: Counter,
     get: Counter,
@@ -194,6 +203,8 @@ pub struct Model {
     pub topic_series: BTreeMap<String, Series>,
     /// Lag, by group.
     pub group_series: BTreeMap<String, Series>,
+    /// Consumed and retried, by group.
+    pub flows: BTreeMap<String, GroupFlow>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
     found: BTreeMap<Want, (i64, Seen<Found>)>,
@@ -424,6 +435,8 @@ impl Model {
             BrokerTold::Topics(_) => (None, "topics"),
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
+            BrokerTold::Half(_) => (None, "half messages"),
+            BrokerTold::Dead(topic, _) => (Some(topic.clone()), "dead letters"),
             BrokerTold::Missed(_) => (None, "missed"),
         };
         let key = topic
@@ -477,6 +490,12 @@ impl Model {
                     Ok((topics, version)) => {
                         let names: HashSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
                         parts.rates.retain(|name, _| names.contains(name.as_str()));
+                        parts.dead.retain(|name, _| names.contains(name.as_str()));
+                        let first = parts.topics.get().is_none();
+                        for name in names.iter().filter(|name| name.starts_with(DLQ_PREFIX)) {
+                            let growth = if first { Growth::default() } else { Growth::NEW };
+                            parts.dead.entry((*name).to_owned()).or_insert(growth);
+                        }
                         (Ok(topics), version.ok_or_else(|| "not told".to_owned()))
                     }
                     Err(e) => (Err(e.clone()), Err(e)),
@@ -493,6 +512,13 @@ impl Model {
                 self.topics_changed = true;
             }
             BrokerTold::Missed(beats) => parts.missed = parts.missed.saturating_add(beats),
+            BrokerTold::Half(answer) => put(&mut parts.half, answer, at_ms),
+            BrokerTold::Dead(topic, answer) => {
+                // Of a topic that is gone meanwhile nothing is told any more.
+                if let (Some(growth), Ok(stored)) = (parts.dead.get_mut(&topic), answer) {
+                    growth.take(stored);
+                }
+            }
             BrokerTold::Lag(answer) => {
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
@@ -692,6 +718,12 @@ impl Model {
                 series.push(at, lag as f64);
             }
         }
+        for group in &groups {
+            let rows = group.lag.get().map_or(&[][..], Vec::as_slice);
+            self.flows.entry(group.name.clone()).or_default().take(at, rows);
+        }
+        self.flows
+            .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         self.group_series
             .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         bound(&mut self.group_series);
@@ -781,6 +813,46 @@ impl Model {
         }
     }
 
+    /// Messages a second that come back to be tried again, of all groups but the brokers' own.
+    pub fn retry_total(&self) -> Total {
+        let users = self.flows.iter().filter(|(name, _)| !is_system(name));
+        let known: Vec<f64> = users.filter_map(|(_, flow)| flow.retry).collect();
+        let nobody = self.flows.is_empty() && self.parts.values().any(|p| p.lag.get().is_some());
+        Total {
+            value: (nobody || !known.is_empty()).then(|| known.iter().sum()),
+            partial: self.lag_is_partial(),
+        }
+    }
+
+    /// Dead letters since the console watches their topics.
+    pub fn dead_total(&self) -> Total {
+        self.over_masters(|parts| {
+            parts.topics.get()?;
+            parts.dead.values().map(Growth::grown).sum()
+        })
+    }
+
+    /// Half messages that are not decided.
+    pub fn half_total(&self) -> Total {
+        self.over_masters(|parts| parts.half.fresh().copied())
+    }
+
+    /// Half messages of one broker.
+    pub fn half_of(&self, id: &BrokerId) -> Option<&Seen<i64>> {
+        self.parts.get(id).map(|p| &p.half)
+    }
+
+    fn over_masters(&self, number: impl Fn(&Parts) -> Option<i64>) -> Total {
+        let mut total = Total::default();
+        for broker in self.snapshot.brokers.iter().filter(|b| b.broker.is_master()) {
+            match self.parts.get(&broker.broker).and_then(&number) {
+                Some(n) if broker.answers() => *total.value.get_or_insert(0.0) += n as f64,
+                _ => total.partial = true,
+            }
+        }
+        total
+    }
+
     /// Brokers that do not answer us but registered after our last try, with the time of that registration: worth a
     /// try before their rest is over.
     pub fn revived(&self) -> &BTreeMap<BrokerId, i64> {
@@ -853,9 +925,14 @@ impl Model {
             let slope = series.slope(SLOPE_WINDOW_MS).filter(|s| *s > 0.0)?;
             Some((name.clone(), (duration_ms(now_ms.saturating_sub(since)), slope)))
         });
+        let retries = self.flows.iter().filter_map(|(name, flow)| {
+            let rates = (flow.retry?, flow.consume?);
+            Some((name.clone(), rates))
+        });
         Trends {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
+            retries: retries.collect(),
         }
     }
 }
@@ -1237,6 +1314,96 @@ mod tests {
         // Asked again at once by an impatient operator.
         assert_eq!(rate(210, 3100), Some(100.0));
         assert_eq!(rate(210, 5100), Some(0.0));
+    }
+
+    #[test]
+    fn retries_dead_letters_and_half_messages_are_told_with_what_is_missing() {
+        let mut m = model();
+        let told = |name: &str, told, at_ms| Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Broker(id(name), told),
+        };
+        let dead = |names: &[&str], broker: &str| {
+            let on = |name: &&str| {
+                let on = TopicOnBroker {
+                    broker: id(broker),
+                    ..TopicOnBroker::default()
+                };
+                ((*name).to_owned(), on)
+            };
+            BrokerTold::Topics(Ok((names.iter().map(on).collect(), None)))
+        };
+        let lag = |committed: i64, retried: i64| {
+            let row = |topic: &str, committed: i64, max: i64| GroupLag {
+                group: "CG".into(),
+                topic: topic.into(),
+                committed: Some(committed),
+                max,
+                ..GroupLag::default()
+            };
+            let rows = vec![row("T", committed, 9000), row("%RETRY%CG", 0, retried)];
+            BrokerTold::Lag(Ok(rows))
+        };
+        assert_eq!(
+            (m.retry_total().value, m.dead_total().value, m.half_total().value),
+            (None, None, None)
+        );
+        for broker in ["a", "b"] {
+            m.fold(runtime(broker, Ok(1), 2000));
+            m.fold(told(broker, dead(&["%DLQ%CG"], broker), 2000));
+        }
+        m.fold(told("a", BrokerTold::Half(Ok(7)), 2000));
+        m.fold(told("a", BrokerTold::Dead("%DLQ%CG".into(), Ok(40)), 2000));
+        m.fold(told("b", BrokerTold::Dead("%DLQ%CG".into(), Ok(1)), 2000));
+        m.fold(told("a", lag(0, 0), 2000));
+        m.settle(2000, INTERVAL);
+        assert_eq!(
+            m.dead_total(),
+            Total {
+                value: Some(0.0),
+                partial: false
+            }
+        );
+        assert_eq!(
+            m.half_total(),
+            Total {
+                value: Some(7.0),
+                partial: true
+            }
+        );
+        // Three more, and the first two of a group that had none.
+        m.fold(told("a", dead(&["%DLQ%CG", "%DLQ%New"], "a"), 12_000));
+        m.fold(told("a", BrokerTold::Dead("%DLQ%CG".into(), Ok(43)), 12_000));
+        m.fold(told("a", BrokerTold::Dead("%DLQ%New".into(), Ok(2)), 12_001));
+        m.fold(told("b", BrokerTold::Half(Ok(1)), 12_000));
+        m.fold(told("a", lag(1000, 120), 12_000));
+        m.settle(12_000, INTERVAL);
+        assert_eq!(m.dead_total().value, Some(5.0));
+        assert_eq!(
+            m.half_total(),
+            Total {
+                value: Some(8.0),
+                partial: false
+            }
+        );
+        assert_eq!(
+            m.retry_total(),
+            Total {
+                value: Some(12.0),
+                partial: true
+            }
+        );
+        // 12/s come back of 100/s: that is more than a tenth.
+        let storm = m
+            .findings
+            .iter()
+            .find(|f| f.rule == "retry-storm")
+            .expect("a finding");
+        assert_eq!(storm.text, "group CG retries 12/s of 100/s consumed");
+        m.fold(told("a", lag(3000, 130), 22_000));
+        m.settle(22_000, INTERVAL);
+        assert!(m.findings.iter().all(|f| f.rule != "retry-storm"), "1/s of 200/s");
     }
 
     #[test]

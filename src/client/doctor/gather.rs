@@ -12,7 +12,7 @@ use crate::client::admin::message::Pull;
 use crate::client::admin::topic::kind;
 use crate::client::error::{Error, Server};
 use crate::client::findings::Finding;
-use crate::client::look::cluster_table;
+use crate::client::look::{HALF_GROUP, HALF_TOPIC, cluster_table};
 use crate::client::produce::now_ms;
 use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind};
 use crate::client::{Client, Deadline, Parts, RuntimeInfo, findings, liveness, sweep};
@@ -38,10 +38,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(5);
 const OLDEST: usize = 256;
 /// A position that was reached by a message younger than this cannot hide an old one, ms.
 const YOUNG_MS: i64 = 600_000;
-/// Where half messages wait.
-const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// Group whose position in it is the first undecided one.
-const HALF_GROUP: &str = "CID_RMQ_SYS_TRANS";
 /// Namespace of the order configurations.
 const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
 

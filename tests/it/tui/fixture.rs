@@ -360,6 +360,7 @@ fn news(story: Story, t: i64) -> Vec<Update> {
             ));
         }
         out.push(update(at, told(BrokerTold::Lag(Ok(lag(c, story, t))))));
+        out.push(update(at, told(BrokerTold::Half(Ok(4)))));
     }
     out
 }
