@@ -157,6 +157,8 @@ pub struct App {
     pub kinds: Kinds,
     /// The clients of the group are asked for their own numbers.
     pub clients: bool,
+    /// A command on a group that waits for its configuration.
+    pub(super) waiting: Option<(Command, String)>,
     /// The reset that is being thought of.
     pub reset: Option<Reset>,
     /// What the message screen remembers.
@@ -229,8 +231,8 @@ pub struct Reset {
     pub group: String,
     /// Topic name.
     pub topic: String,
-    /// Where to, as `rmq group reset` takes it: `--to=-1h`, `--shift=-100`.
-    pub goal: String,
+    /// Where to, as `rmq group reset` takes it: `--to=-1h`, or a `--queue=broker-a/0=7` for each queue.
+    pub goal: Vec<String>,
     /// The cluster, where there are several.
     pub cluster: Option<String>,
     /// Where it was asked for: `esc` leads back there.
@@ -240,9 +242,12 @@ pub struct Reset {
 impl Reset {
     /// The command that shows where it leads.
     pub fn words(&self) -> Vec<String> {
-        let words = ["group", "reset", &self.group, "-t", &self.topic, &self.goal];
+        let words = ["group", "reset", &self.group, "-t", &self.topic];
+        let goal = self.goal.iter().map(String::as_str);
         let cluster = self.cluster.iter().flat_map(|c| ["--cluster", c]);
-        words.into_iter().chain(cluster).map(str::to_owned).collect()
+        (words.into_iter().chain(goal).chain(cluster))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The command that does it.
@@ -360,6 +365,7 @@ impl App {
             works: Vec::new(),
             kinds: Kinds::default(),
             clients: false,
+            waiting: None,
             reset: None,
             messages: messages::State::default(),
             dead: dead::State::default(),
@@ -494,18 +500,18 @@ impl App {
         }
     }
 
-    /// The command of a key here.
-    pub(super) fn command(&self, key: KeyEvent) -> Option<Command> {
-        let settings = &self.settings;
-        settings.keys.command(key, self.place.screen, settings.read_only)
-    }
-
     /// What the name servers route differently, as far as they were looked at.
     pub fn compared(&self) -> Option<&super::routes::Compared> {
         match self.found(&Want::Routes).fresh() {
             Some(Found::Routes(compared)) => Some(compared),
             _ => None,
         }
+    }
+
+    /// The command of a key here.
+    pub(super) fn command(&self, key: KeyEvent) -> Option<Command> {
+        let settings = &self.settings;
+        settings.keys.command(key, self.place.screen, settings.read_only)
     }
 
     /// The key that stands for a command here, for a hint.
@@ -578,12 +584,6 @@ impl App {
         if let Some(Overlay::Sheet(words, _)) = &self.overlay {
             want(Want::Sheet(words.clone()), None);
         }
-        match (self.place.screen, &self.place.about) {
-            (Screen::Overview, _) => {
-                // Whether anybody is there to bring it down.
-                let names = self.visible(Pane::WorstLag).into_iter();
-                for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
-                    want(Want::GroupBrief(name), every(20));
         if let Some((_, name)) = &self.waiting
             && self.place.screen != Screen::Group
         {
@@ -594,6 +594,12 @@ impl App {
         if compares && self.model.snapshot.name_servers.len() > 1 {
             want(Want::Routes, every(5));
         }
+        match (self.place.screen, &self.place.about) {
+            (Screen::Overview, _) => {
+                // Whether anybody is there to bring it down.
+                let names = self.visible(Pane::WorstLag).into_iter();
+                for name in names.filter(|name| self.stays(name)).take(ASKED_ON_OVERVIEW) {
+                    want(Want::GroupBrief(name), every(20));
                 }
             }
             (Screen::Topics, _) => {

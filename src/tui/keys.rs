@@ -99,6 +99,8 @@ pub enum Command {
     Doctor,
     /// Where a reset would bring the group.
     Goal,
+    /// Write a group's offsets to a file.
+    ExportOffsets,
     /// A new topic.
     NewTopic,
     /// Other numbers of queues.
@@ -182,8 +184,6 @@ impl Command {
         )
     }
 
-    /// True for what begins a change: absent where nothing may be changed.
-    pub const fn is_change(self) -> bool {
     /// True for what moves the selection or goes from place to place: a palette is of no use for it.
     pub const fn is_moving(self) -> bool {
         matches!(
@@ -215,6 +215,8 @@ impl Command {
         )
     }
 
+    /// True for what begins a change: absent where nothing may be changed.
+    pub const fn is_change(self) -> bool {
         matches!(
             self,
             Self::NewTopic
@@ -706,6 +708,13 @@ pub const TABLE: &[Binding] = &[
         "take the last change here back",
         "undo",
     ),
+    on(
+        &[Screen::Offsets],
+        Command::ExportOffsets,
+        &["e"],
+        "write the group's offsets to a file, for file in the form or rmq offset import",
+        "export",
+    ),
     on(BROWSE, Command::Browse, &["b"], "its messages", "browse"),
     on(
         MESSAGES,
@@ -971,7 +980,7 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     not(
-        &[Screen::StoreChecks],
+        &[Screen::StoreChecks, Screen::Offsets],
         Command::Export,
         &["e"],
         "write the rows to a file: csv, jsonl, json, md",

@@ -20,6 +20,7 @@ pub mod events;
 pub mod export;
 pub mod flows;
 pub mod form;
+mod forms;
 pub mod history;
 pub mod input;
 pub mod keys;
@@ -30,9 +31,9 @@ pub mod palette;
 pub mod place;
 pub mod poll;
 pub mod record;
+pub mod routes;
 pub mod store;
 pub mod table;
-pub mod routes;
 mod terminal;
 mod update;
 pub mod view;
@@ -92,11 +93,11 @@ pub struct Options {
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
     pub context: String,
+    /// Colour of the badge.
+    pub badge: Option<ratatui::style::Color>,
     /// A store to look into, and the directories of its commit log where that lies elsewhere.
     pub store: Option<(PathBuf, Option<String>)>,
     /// Nothing but the store is looked at.
-    /// Colour of the badge.
-    pub badge: Option<ratatui::style::Color>,
     pub offline: bool,
     /// Who carries changes out; without one there are none.
     pub operator: Option<Arc<dyn Operator>>,
@@ -133,10 +134,10 @@ impl Default for Options {
             serving: false,
             screen: app::Screen::Overview,
             context: String::new(),
+            badge: None,
             store: None,
             offline: false,
             operator: None,
-            badge: None,
             state_dir: None,
             bad_replies: None,
             record: None,
@@ -159,10 +160,10 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     let may_colour = !options.no_color && colour_wanted();
     let settings = Settings {
         context,
+        badge: options.badge,
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
         read_only: options.read_only || options.operator.is_none(),
         colour: may_colour && options.palette != Palette::Mono,
-        badge: options.badge,
         may_colour,
         palette: options.palette,
         themes: options.themes,

@@ -236,6 +236,8 @@ fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
             _ => {}
         }
     }
+    // What was asked for before is not what is wanted now.
+    app.waiting = None;
     match app.overlay.take() {
         None => {
             if let Some(command) = app.command(key) {

@@ -50,10 +50,14 @@ impl Want {
     }
 
     /// True for what takes long, or never ends, and whose answer no change makes wrong.
-    pub const fn is_long(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         match self {
             Self::Store(question) => question.what.is_pass(),
             Self::Messages(question) => matches!(question, messages::search::Question::Search(_)),
+            // It writes a file, which is not written over when something else was changed.
+            Self::Sheet(words) => {
+                matches!(words.as_slice(), [noun, verb, ..] if noun == "offset" && verb == "export")
+            }
             _ => false,
         }
     }
@@ -91,12 +95,12 @@ pub enum Found {
     Dead(dead::ask::Answer),
     /// Of [`Want::Ways`].
     Ways(Vec<KeptWay>),
+    /// Of [`Want::Routes`].
+    Routes(Box<super::routes::Compared>),
 }
 
 /// A topic in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    /// Of [`Want::Routes`].
-    Routes(Box<super::routes::Compared>),
 pub struct TopicBrief {
     /// Messages that are there.
     pub messages: i64,

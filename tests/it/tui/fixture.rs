@@ -513,7 +513,8 @@ pub fn flood(app: &mut App) {
     answer(app, Story::Healthy);
 }
 
-fn found(want: &Want, story: Story) -> Found {
+/// What a story's servers answer.
+pub fn found(want: &Want, story: Story) -> Found {
     let failed = if story == Story::OneDead {
         BTreeMap::from([("broker-c".to_owned(), "no answer within 2.0s".to_owned())])
     } else {
@@ -563,8 +564,6 @@ fn found(want: &Want, story: Story) -> Found {
         Want::Messages(question) => Found::Messages(super::messages::answer(question, story)),
         Want::Dead(question) => Found::Dead(super::dead::answer(question, story)),
         Want::Ways => Found::Ways(Vec::new()),
-    }
-}
         Want::Routes => Found::Routes(Box::new(routes(story))),
     }
 }
@@ -591,6 +590,8 @@ fn routes(story: Story) -> Compared {
         hashes: hashes.map(|(addr, hash)| (addr.to_owned(), hash)).into(),
         topics: 3,
         of: if differs { 4 } else { 3 },
+    }
+}
 
 fn topic_detail(failed: BTreeMap<String, String>) -> TopicDetail {
     let queue = |broker: &str, queue: i32, max: i64| QueueEnds {
@@ -738,6 +739,19 @@ fn sheet() -> Sheet {
             ("replays".into(), "851484".into()),
             ("skips".into(), "2".into()),
             ("clients".into(), "12".into()),
+            (
+                "brokers".into(),
+                r#"[{"broker":"broker-a","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"},
+                    {"broker":"broker-b","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"}]"#
+                    .into(),
+            ),
+            ("popping".into(), "false".into()),
+            ("consume_tps".into(), "2700.0".into()),
+            ("replay_seconds".into(), "316".into()),
+            (
+                "undo_file".into(),
+                r#""/home/op/.local/state/rmq/offsets/CID_audit-TIME.json""#.into(),
+            ),
         ],
         lines: Vec::new(),
         failed: Vec::new(),
@@ -748,6 +762,7 @@ fn sheet() -> Sheet {
 fn told(story: Story) -> App {
     let settings = Settings {
         context: "PROD sh-prod".into(),
+        badge: None,
         interval: Duration::from_secs(2),
         read_only: false,
         colour: true,
@@ -791,7 +806,6 @@ pub fn press(app: &mut App, key: &str) -> Vec<Action> {
         "right" => KeyCode::Right,
         "home" => KeyCode::Home,
         "end" => KeyCode::End,
-        badge: None,
         "pgup" => KeyCode::PageUp,
         "pgdn" => KeyCode::PageDown,
         "backspace" => KeyCode::Backspace,
