@@ -12,6 +12,7 @@ use super::reach;
 use super::session::{Global, Session};
 use super::time;
 use crate::client::Server;
+use crate::tui::view::own_theme::named as badge_colour;
 
 /// Commands on the configuration file.
 #[derive(Debug, Clone, Subcommand)]
@@ -27,7 +28,7 @@ pub enum Command {
     },
     /// Set a key of a context (made if absent), or `journal on|off`
     #[command(
-        after_help = "Examples:\n  rmq config set dev namesrv 127.0.0.1:9876\n  rmq config set prod protected true\n  rmq config set prod broker_map 172.17.0.0/16=127.0.0.1\n  rmq config set prod tls.ca /etc/ssl/mq-ca.pem\n  rmq config set journal off"
+        after_help = "Examples:\n  rmq config set dev namesrv 127.0.0.1:9876\n  rmq config set prod protected true\n  rmq config set prod colour red\n  rmq config set prod broker_map 172.17.0.0/16=127.0.0.1\n  rmq config set prod tls.ca /etc/ssl/mq-ca.pem\n  rmq config set journal off"
     )]
     Set {
         /// Context name, or `journal`
@@ -205,6 +206,14 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
             time::parse_duration(value).map_err(Failure::usage)?;
             value.into()
         }
+        "interval" => {
+            super::dashboard::interval(value).map_err(Failure::usage)?;
+            value.into()
+        }
+        "colour" => {
+            badge_colour(value).map_err(Failure::usage)?;
+            value.into()
+        }
         "output" => {
             <super::output::Format as clap::ValueEnum>::from_str(value, true).map_err(Failure::usage)?;
             value.into()
@@ -228,7 +237,7 @@ fn set(table: &mut toml::Table, context: &str, key: &str, value: Option<&str>) -
         _ => {
             return Err(Failure::usage(format!("\"{key}\" is not a key of a context")).because(
                 "The keys are namesrv, cluster, protected, read_only, output, timeout, broker_map, tls.ca, tls.cert, tls.key, \
-                 tls.insecure, via_proxy, access_key, secret_key_file and security_token_file.",
+                 tls.insecure, via_proxy, access_key, secret_key_file, security_token_file, colour and interval.",
             ));
         }
     };

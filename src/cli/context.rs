@@ -83,6 +83,10 @@ pub struct Context {
     pub secret_key_file: Option<PathBuf>,
     /// File with a temporary token.
     pub security_token_file: Option<PathBuf>,
+    /// Colour of the dashboard's badge.
+    pub colour: Option<String>,
+    /// Time between two looks of the dashboard.
+    pub interval: Option<String>,
     #[serde(flatten)]
     unknown: BTreeMap<String, toml::Value>,
 }
@@ -238,16 +242,22 @@ mod tests {
             protected = true
             tls = { ca = "/ca.pem" }
             colour = "red"
+            interval = "5s"
+            shape = "round"
             broker_map = { "10.1.0.0/16" = "bastion.example" }
             [contexts.dev]
-            colour = "green"
+            shape = "square"
         "#;
         let config = Config::parse(text, Path::new("x")).unwrap();
         let prod = &config.contexts["prod"];
         assert!(prod.protected);
+        assert_eq!(
+            (prod.colour.as_deref(), prod.interval.as_deref()),
+            (Some("red"), Some("5s"))
+        );
         assert_eq!(prod.address_rules().unwrap().len(), 1);
-        assert_eq!(config.unknown_keys(Some("prod")), ["contexts.prod.colour"]);
-        assert_eq!(config.unknown_keys(Some("dev")), ["contexts.dev.colour"]);
+        assert_eq!(config.unknown_keys(Some("prod")), ["contexts.prod.shape"]);
+        assert_eq!(config.unknown_keys(Some("dev")), ["contexts.dev.shape"]);
     }
 
     #[test]

@@ -18,13 +18,14 @@ use crate::tui;
 use crate::tui::Left;
 use crate::tui::app::{INTERVALS, Screen};
 use crate::tui::bad_reply::BadReplies;
+use crate::tui::view::own_theme::named as badge_colour;
 
 /// `rmq tui`
 #[derive(Debug, Clone, Args)]
 pub struct TuiArgs {
-    /// Time between two looks at the cluster, such as 2s or 500ms
-    #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = interval)]
-    interval: Duration,
+    /// Time between two looks at the cluster, such as 2s or 500ms [default: the context's, else 2s]
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    interval: Option<Duration>,
     /// First screen [default: overview, or store with --store]
     #[arg(long, value_name = "NAME", value_parser = screen)]
     screen: Option<Screen>,
@@ -63,7 +64,8 @@ impl Default for TuiArgs {
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// A time between two looks.
+pub fn interval(text: &str) -> Result<Duration, String> {
     let interval = time::parse_duration(text)?;
     let (least, most) = INTERVALS;
     if (least..=most).contains(&interval) {
@@ -79,6 +81,9 @@ fn screen(text: &str) -> Result<Screen, String> {
         format!("the screens are {}", names.join(", "))
     })
 }
+
+/// Time between two looks, where nobody says another.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Calls a second that one server gets from one console, unless `--budget` says otherwise.
 const BUDGET: u32 = 20;
@@ -178,10 +183,17 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
     }
     let own_themes = themes::load(global.config.as_deref());
     let palette = themes::named(&args.theme, &own_themes, global.config.as_deref())?;
-    let keys = context::load(global.config.as_deref())?.keys(&context::path(global.config.as_deref()))?;
+    let config = context::load(global.config.as_deref())?;
+    let keys = config.keys(&context::path(global.config.as_deref()))?;
+    let chosen = config.contexts.get(&context_name).cloned().unwrap_or_default();
+    let own = |key: &str, why: String| Failure::usage(format!("contexts.{context_name}.{key}: {why}"));
+    let own_interval = chosen.interval.as_deref().map(interval).transpose();
+    let own_interval = own_interval.map_err(|why| own("interval", why))?;
+    let badge = chosen.colour.as_deref().map(badge_colour).transpose();
+    let badge = badge.map_err(|why| own("colour", why))?;
     let read_only = args.read_only || session.read_only || global.dry_run;
     let options = tui::Options {
-        interval: args.interval,
+        interval: args.interval.or(own_interval).unwrap_or(INTERVAL),
         read_only,
         no_color: global.no_color,
         palette,
@@ -196,6 +208,7 @@ pub fn console(global: &Global, args: &TuiArgs) -> Result<(Arc<Client>, tui::Opt
             None => Screen::Overview,
         }),
         context: context_name,
+        badge,
         store: args.store.clone().map(|dir| (dir, args.commitlog_dir.clone())),
         offline,
         operator: (!offline).then(|| {
@@ -214,6 +227,43 @@ mod tests {
 
     #[test]
     fn every_flag_may_be_left_out() {
-        assert_eq!(TuiArgs::default().interval, Duration::from_secs(2));
+        assert_eq!(TuiArgs::default().interval, None);
+    }
+
+    #[test]
+    fn a_context_has_its_own_colour_and_interval_and_a_flag_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        let start = |text: &str, given: Option<Duration>| {
+            std::fs::write(
+                &path,
+                format!("[contexts.prod]\nnamesrv = [\"127.0.0.1:1\"]\n{text}\n"),
+            )
+            .unwrap();
+            let words = [
+                "rmq",
+                "--config",
+                path.to_str().unwrap(),
+                "--context",
+                "prod",
+                "tui",
+            ];
+            let matches = crate::cli::command().try_get_matches_from(words).unwrap();
+            let global = crate::cli::Cli::from_arg_matches(&matches).unwrap().global;
+            let args = TuiArgs {
+                interval: given,
+                ..TuiArgs::default()
+            };
+            console(&global, &args).map(|(_, options)| (options.interval, options.badge))
+        };
+        let s = Duration::from_secs;
+        let red = Some(ratatui::style::Color::Red);
+        let both = "colour = \"red\"\ninterval = \"5s\"";
+        assert_eq!(start(both, None).unwrap(), (s(5), red));
+        assert_eq!(start(both, Some(s(9))).unwrap(), (s(9), red));
+        assert_eq!(start("", None).unwrap(), (INTERVAL, None));
+        let said = |text: &str| start(text, None).unwrap_err().what;
+        assert!(said("colour = \"reddish\"").starts_with("contexts.prod.colour: reddish is no colour"));
+        assert!(said("interval = \"1ms\"").starts_with("contexts.prod.interval: an interval is from"));
     }
 }

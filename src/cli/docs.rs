@@ -118,6 +118,15 @@ const CONFIG_KEYS: &[(&str, &str)] = &[
     ("contexts.NAME.security_token_file", "file with a temporary token"),
     ("contexts.NAME.output", "output form in this context"),
     ("contexts.NAME.timeout", "limit of one request in this context"),
+    (
+        "contexts.NAME.colour",
+        "colour of the dashboard's badge with the context's name: black, red, green, yellow, blue, magenta, cyan, white, each \
+         also with bright- in front",
+    ),
+    (
+        "contexts.NAME.interval",
+        "time between two looks of the dashboard at this cluster, such as 5s",
+    ),
 ];
 
 /// Actions of the dashboard with what they do and the keys that they have without a configuration, in the order of the

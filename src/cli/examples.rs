@@ -396,6 +396,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq group reset CG_ORDERS --topic OrderEvents --to '2h ago'",
             "rmq group reset CG_ORDERS --topic OrderEvents --to earliest --execute",
             "rmq group reset CG_ORDERS --topic OrderEvents --queue broker-a/3=1500 --execute",
+            "rmq group reset CG_ORDERS --topic OrderEvents --from-group CG_BILLING",
             "rmq group reset CG_ORDERS --topic OrderEvents --shift -100 --execute --yes=CG_ORDERS",
         ],
     ),
@@ -430,6 +431,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "rmq offset import offsets.json --group CG_ORDERS",
             "rmq offset import offsets.json --by-time --cluster Other --yes",
+        ],
+    ),
+    (
+        "offset undo",
+        &[
+            "rmq offset undo CG_ORDERS",
+            "rmq offset undo CG_ORDERS --topic OrderEvents --yes=CG_ORDERS",
         ],
     ),
     (

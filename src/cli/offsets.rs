@@ -41,6 +41,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Bring groups to the offsets of a file
     Import(ImportArgs),
+    /// Bring a group back to where it was before its last move from this account
+    Undo(UndoArgs),
     /// Compare a file with the cluster or with another file; exit code 10 when they differ
     Diff(DiffArgs),
 }
@@ -100,6 +102,20 @@ pub struct ImportArgs {
     scope: ScopeArgs,
 }
 
+/// `rmq offset undo`
+#[derive(Debug, Clone, Args)]
+pub struct UndoArgs {
+    /// Group name
+    group: String,
+    /// Only this topic
+    #[arg(short, long, value_name = "NAME")]
+    topic: Option<String>,
+    #[command(flatten)]
+    moving: MovingArgs,
+    #[command(flatten)]
+    scope: ScopeArgs,
+}
+
 /// `rmq offset diff`
 #[derive(Debug, Clone, Args)]
 pub struct DiffArgs {
@@ -129,6 +145,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Set(args) => set(session, args).await,
         Command::Export(args) => export(session, &args).await,
         Command::Import(args) => import(session, args).await,
+        Command::Undo(args) => undo(session, args).await,
         Command::Diff(args) => diff(session, &args).await,
     }
 }
@@ -328,6 +345,38 @@ async fn import(session: &Session, args: ImportArgs) -> Result<(), Failure> {
     }
     let action = format!("import offsets of {}", args.file.display());
     reset::carry_out(session, action, &brokers, batches, &args.moving).await
+}
+
+/// Imports the newest file that was kept before a move of the group.
+async fn undo(session: &Session, args: UndoArgs) -> Result<(), Failure> {
+    check_group(&args.group).map_err(|e| Failure::usage(format!("group \"{}\": {e}", args.group)))?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    let mut clusters: Vec<&str> = brokers.iter().map(|b| b.id.cluster.as_str()).collect();
+    clusters.dedup();
+    let cluster = clusters.join(",");
+    let dir = reset::kept_dir().unwrap_or_default();
+    let here = (cluster.as_str(), session.name_servers.as_slice());
+    let Some((file, saved)) = reset::newest(&dir, here, &args.group, args.topic.as_deref()) else {
+        return Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("no move of {} in cluster {cluster} is kept here", args.group),
+        )
+        .because(format!(
+            "What a move changes is kept in {} before, for these name servers only.",
+            dir.display()
+        )));
+    };
+    let taken = session.printer.zone.text(saved.taken_at_ms).unwrap_or_default();
+    session.progress(&format!("back to {taken}: {}", file.display()));
+    let args = ImportArgs {
+        file,
+        group: vec![args.group],
+        topic: args.topic,
+        by_time: false,
+        moving: args.moving,
+        scope: args.scope,
+    };
+    import(session, args).await
 }
 
 type Offsets = BTreeMap<(String, i32), i64>;

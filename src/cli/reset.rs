@@ -2,6 +2,9 @@
 //!
 //! Plan, preview, question, backup, one request a queue (or one a broker), read back, undo line.
 
+mod kept;
+mod preview;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +14,10 @@ use clap::{ArgGroup, Args};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::lag::Known;
-use super::output::{Cell, Listing, col, less, wide};
+use super::quoted;
 use super::scope::ScopeArgs;
 use super::session::Session;
-use super::{quoted, time};
+use super::time;
 use crate::client::admin::group::is_system;
 use crate::client::lag::GroupKind;
 use crate::client::positions::{
@@ -24,6 +27,8 @@ use crate::client::saved_offsets::{Chosen, SavedOffsets};
 use crate::client::words::counted;
 use crate::client::{BrokerAt, Error, Which};
 use crate::protocol::model::{Language, RETRY_PREFIX, check_group, check_topic, version_name};
+
+pub use kept::{dir as kept_dir, newest};
 
 /// Digits below this are an offset, from it on an epoch time: 2001 in seconds.
 const FIRST_EPOCH: i64 = 1_000_000_000;
@@ -45,7 +50,7 @@ pub struct MovingArgs {
 
 /// `rmq group reset`
 #[derive(Debug, Clone, Args)]
-#[command(group(ArgGroup::new("goal").required(true).multiple(true).args(["to", "to_offset", "queue", "shift", "from_file"])))]
+#[command(group(ArgGroup::new("goal").required(true).multiple(true).args(["to", "to_offset", "queue", "shift", "from_file", "from_group"])))]
 pub struct ResetArgs {
     /// Group name
     group: String,
@@ -74,6 +79,9 @@ pub struct ResetArgs {
     /// The offsets of a file as `rmq offset export` writes it
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
+    /// Where this group is; only the queues it has a position in
+    #[arg(long, value_name = "GROUP")]
+    from_group: Option<String>,
     /// Do it; without this flag the result is only shown
     #[arg(long)]
     execute: bool,
@@ -212,6 +220,8 @@ pub fn read_file(path: &std::path::Path) -> Result<SavedOffsets, Failure> {
 /// `rmq group reset`
 pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
     names(&args.group, &args.topic)?;
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    session.warn_of_dead_name_servers();
     let goal = if let Some(to) = &args.to {
         match to {
             To::Offset(offset) => Goal::Offset(*offset),
@@ -248,6 +258,8 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
             )
         })?;
         Goal::Exact(offsets)
+    } else if let Some(source) = &args.from_group {
+        goal_of_group(session, &brokers, source, (&args.group, &args.topic)).await?
     } else {
         Goal::Exact(BTreeMap::new())
     };
@@ -262,7 +274,7 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
         execute: args.execute,
         moving: args.moving,
     };
-    wish.grant(session, brokers).await
+    wish.grant(session, &brokers).await
 }
 
 /// A goal that `--queue` limits to some queues, or that it is itself.
@@ -302,6 +314,7 @@ fn in_future(session: &Session, args: &ResetArgs, at: i64) -> Failure {
 /// `rmq group skip`
 pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
     names(&args.group, &args.topic)?;
+    session.warn_of_dead_name_servers();
     let wish = Wish {
         action: format!("skip the backlog of {} in {}", args.group, args.topic),
         group: &args.group,
@@ -310,8 +323,46 @@ pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
         execute: args.execute,
         moving: args.moving,
     };
-    wish.grant(session, args.scope.brokers(session, Which::MastersToWrite).await?)
-        .await
+    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
+    wish.grant(session, &brokers).await
+}
+
+/// Where another group is in the topic.
+async fn goal_of_group(
+    session: &Session,
+    brokers: &[BrokerAt],
+    source: &str,
+    (group, topic): (&str, &str),
+) -> Result<Goal, Failure> {
+    check_group(source).map_err(|e| Failure::usage(format!("group \"{source}\": {e}")))?;
+    if source == group {
+        return Err(Failure::usage("source and target are the same group"));
+    }
+    let chosen = Chosen {
+        groups: BTreeSet::from([source.to_owned()]),
+        topic: Some(topic.to_owned()),
+    };
+    let saved = session.client.saved_offsets(brokers, &chosen, false).await?;
+    let positions = (session.client.positions(brokers, group, topic).await).map_err(refused)?;
+    match saved.by_topic().into_values().next() {
+        Some(offsets) => Ok(fitting(&positions, &offsets)),
+        None => Err(Failure::new(
+            exit::NOT_FOUND,
+            format!("group {source} has no committed offsets in {topic}"),
+        )
+        .hint(format!("rmq offset get {source}"))),
+    }
+}
+
+/// Offsets of another group as a goal. That group may have committed beyond a queue that was cut: what is sent fits the
+/// queue.
+fn fitting(positions: &[Position], offsets: &BTreeMap<(String, i32), i64>) -> Goal {
+    let fitting = positions.iter().filter_map(|at| {
+        let key = (at.broker.id.name.clone(), at.queue);
+        let offset = offsets.get(&key)?.clamp(&at.min, &at.max);
+        Some((key, *offset))
+    });
+    Goal::Exact(fitting.collect())
 }
 
 /// A move of one group in one topic, previewed unless it is to be executed.
@@ -325,15 +376,14 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    async fn grant(self, session: &Session, brokers: Vec<BrokerAt>) -> Result<(), Failure> {
+    async fn grant(self, session: &Session, brokers: &[BrokerAt]) -> Result<(), Failure> {
         session.warn_of_dead_name_servers();
         let known = Known::new();
-        let batch = batch(session, &known, &brokers, self.group, self.topic, self.goal).await?;
+        let batch = batch(session, &known, brokers, self.group, self.topic, self.goal).await?;
         if !self.execute {
-            preview(session, &batch)?;
-            return Ok(());
+            return preview::show(session, &batch).await;
         }
-        carry_out(session, self.action, &brokers, vec![batch], &self.moving).await
+        carry_out(session, self.action, brokers, vec![batch], &self.moving).await
     }
 }
 
@@ -419,105 +469,6 @@ pub fn all_static(what: &str) -> Failure {
     )
 }
 
-fn would(one: &Move) -> String {
-    match (one.at.current, one.replays(), one.skips()) {
-        (None, _, _) => format!("begin, {} to read", one.unread_of_none().unwrap_or(0)),
-        (_, 0, 0) => "none".into(),
-        (_, 0, skips) => format!("skip {skips}"),
-        (_, replays, _) => format!("replay {replays}"),
-    }
-}
-
-/// `replays 1204 messages stored since 2026-11-29 16:00:00.000, skips 0`
-fn verdict(session: &Session, batch: &Batch) -> String {
-    let replays: i64 = batch.moves.iter().map(Move::replays).sum();
-    let skips: i64 = batch.moves.iter().map(Move::skips).sum();
-    let since = batch
-        .moves
-        .iter()
-        .filter(|m| m.replays() > 0)
-        .filter_map(|m| m.target_ms)
-        .min()
-        .and_then(|ms| session.printer.zone.text(ms))
-        .map_or_else(String::new, |text| format!(" stored since {text}"));
-    let clients = match batch.audience.clients.len() {
-        0 => "offline".to_owned(),
-        n => format!("{} online", counted(n, "client")),
-    };
-    let new: Vec<i64> = batch.moves.iter().filter_map(Move::unread_of_none).collect();
-    let new = match new.len() {
-        0 => String::new(),
-        n => format!(
-            "; it has no position yet in {}, and begins there with {} to read",
-            counted(n, "queue"),
-            counted(new.iter().sum::<i64>(), "message")
-        ),
-    };
-    format!(
-        "{} ({clients}) in {}: replays {}{since}, skips {skips}{new}",
-        batch.group,
-        batch.topic,
-        counted(replays, "message")
-    )
-}
-
-fn preview(session: &Session, batch: &Batch) -> Result<(), Failure> {
-    let mut listing = Listing::new(
-        "OffsetPreview",
-        &[
-            wide("group"),
-            wide("topic"),
-            col("broker"),
-            col("queue"),
-            less("min"),
-            less("max"),
-            col("committed"),
-            col("new_offset"),
-            less("delta"),
-            col("would"),
-            col("target_time"),
-        ],
-    );
-    listing.ordered = true;
-    for one in &batch.moves {
-        listing.push(vec![
-            batch.group.as_str().into(),
-            batch.topic.as_str().into(),
-            one.at.broker.id.name.as_str().into(),
-            one.at.queue.into(),
-            one.at.min.into(),
-            one.at.max.into(),
-            one.at.current.into(),
-            one.target.into(),
-            one.delta().into(),
-            would(one).into(),
-            Cell::time(one.target_ms),
-        ]);
-    }
-    let sum = |of: fn(&Move) -> i64| batch.moves.iter().map(of).sum::<i64>();
-    listing
-        .summary
-        .insert("replays".into(), sum(Move::replays).into());
-    listing.summary.insert("skips".into(), sum(Move::skips).into());
-    let new = batch.moves.iter().filter_map(Move::unread_of_none);
-    listing
-        .summary
-        .insert("queues_without_position".into(), new.clone().count().into());
-    listing
-        .summary
-        .insert("begins_with".into(), new.sum::<i64>().into());
-    listing
-        .summary
-        .insert("clients".into(), batch.audience.clients.len().into());
-    listing.summary.insert("executed".into(), false.into());
-    session.printer.print(listing)?;
-    session.note(&format!(
-        "{}\nnothing was changed; --execute does it",
-        verdict(session, batch)
-    ));
-    Ok(())
-}
-
 /// `rmq group clone-offsets`
 pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Failure> {
     for group in [&args.source, &args.target] {
@@ -543,17 +494,11 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
         if args.topic.is_none() && topic.starts_with(RETRY_PREFIX) {
             continue;
         }
-        // Another group may have committed beyond a queue that was cut: what is sent fits the queue.
         let Some(positions) = movable(session, &brokers, &args.target, &topic).await? else {
             left_out = true;
             continue;
         };
-        let fitting = positions.iter().filter_map(|at| {
-            let key = (at.broker.id.name.clone(), at.queue);
-            let offset = offsets.get(&key)?.clamp(&at.min, &at.max);
-            Some((key, *offset))
-        });
-        let goal = Goal::Exact(fitting.collect());
+        let goal = fitting(&positions, &offsets);
         if !positions.is_empty() {
             batches.push(batch(session, &known, &brokers, &args.target, &topic, goal).await?);
         }
@@ -570,43 +515,6 @@ pub async fn clone_offsets(session: &Session, args: CloneArgs) -> Result<(), Fai
     }
     let action = format!("clone offsets of {} to {}", args.source, args.target);
     carry_out(session, action, &brokers, batches, &args.moving).await
-}
-
-/// Writes what is about to be moved, as it is now, below the state directory; the file.
-async fn backup(session: &Session, brokers: &[BrokerAt], moves: &[&Move]) -> Result<PathBuf, Failure> {
-    let groups: BTreeSet<String> = moves.iter().map(|m| m.at.group.clone()).collect();
-    let chosen = Chosen {
-        groups: groups.clone(),
-        topic: None,
-    };
-    let mut saved = session.client.saved_offsets(brokers, &chosen, false).await?;
-    let places: BTreeSet<(&str, &str, &str, i32)> = moves
-        .iter()
-        .map(|m| {
-            let at = &m.at;
-            (&*at.group, &*at.topic, &*at.broker.id.name, at.queue)
-        })
-        .collect();
-    // What is not moved is not moved back either.
-    saved
-        .offsets
-        .retain(|o| places.contains(&(&*o.group, &*o.topic, &*o.broker, o.queue)));
-    let unsaved = |why: String| {
-        Failure::new(
-            exit::PRECONDITION,
-            format!("the present offsets could not be kept ({why}); nothing was changed"),
-        )
-    };
-    let dir = super::context::state_dir()
-        .ok_or_else(|| unsaved("there is no state directory".into()))?
-        .join("offsets");
-    let name = match groups.iter().next() {
-        Some(group) if groups.len() == 1 => group.replace(['/', '%'], "_"),
-        _ => format!("{}-groups", groups.len()),
-    };
-    let path = dir.join(format!("{name}-{}.json", saved.taken_at_ms));
-    crate::replace::replace(&path, saved.text().as_bytes()).map_err(|e| unsaved(e.to_string()))?;
-    Ok(path)
 }
 
 /// Confirms, keeps the present offsets, moves, reads back, reports with the undo line.
@@ -643,7 +551,7 @@ pub async fn carry_out(
     // One job a batch and broker.
     let mut jobs: Vec<(&Batch, Method, Vec<&Move>)> = Vec::new();
     for batch in &batches {
-        plan.impact.push(verdict(session, batch));
+        plan.impact.push(preview::verdict(session, batch));
         let mut by_broker: BTreeMap<&BrokerAt, Vec<&Move>> = BTreeMap::new();
         for one in batch.moves.iter().filter(|m| !m.is_still()) {
             by_broker.entry(&one.at.broker).or_default().push(one);
@@ -689,11 +597,11 @@ pub async fn carry_out(
     }
     change::confirm(session, &plan)?;
     let all: Vec<&Move> = jobs.iter().flat_map(|(_, _, moves)| moves).copied().collect();
-    let path = backup(session, brokers, &all).await?;
+    let path = kept::keep(session, brokers, &all).await?;
     session.progress(&format!("the present offsets are in {}", path.display()));
-    let undo = undo_line(session, &plan, &path);
+    let undo = kept::undo_line(session, &plan, &path);
     session.under_way.undone_by(Some(&undo));
-    for line in undo_limits(&jobs) {
+    for line in kept::undo_limits(&jobs) {
         session.warn(&line);
     }
     let client = &session.client;
@@ -723,61 +631,6 @@ pub async fn carry_out(
     let outcomes = sent.into_iter().map(|s| s.outcome).collect();
     let undo = all.iter().any(|m| m.at.current.is_some()).then_some(undo);
     change::report(session, &plan, outcomes, undo)
-}
-
-/// The command that brings back what is in a backup, for the same servers.
-fn undo_line(session: &Session, plan: &Plan, path: &std::path::Path) -> String {
-    let mut undo = format!("rmq offset import {}", quoted(&path.to_string_lossy()));
-    if let Some(context) = &session.context {
-        undo.push_str(&format!(" --context {}", quoted(context)));
-    }
-    undo.push_str(&format!(" -n {}", quoted(&session.name_servers.join(";"))));
-    if !plan.cluster.is_empty() && !plan.cluster.contains(',') {
-        undo.push_str(&format!(" --cluster {}", quoted(&plan.cluster)));
-    }
-    if plan
-        .steps
-        .iter()
-        .any(|step| is_system(step.field.split(' ').next().unwrap_or_default()))
-    {
-        undo.push_str(" --force-system");
-    }
-    // A protected context wants the cluster's name.
-    let answer = if session.protected {
-        &plan.cluster
-    } else {
-        &plan.object
-    };
-    undo.push_str(&format!(" --yes={}", quoted(answer)));
-    undo
-}
-
-/// What the undo line does not bring back, and what it needs.
-fn undo_limits(jobs: &[(&Batch, Method, Vec<&Move>)]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (batch, method, moves) in jobs {
-        let new: Vec<String> = moves
-            .iter()
-            .filter(|m| m.at.current.is_none())
-            .map(|m| m.at.place())
-            .collect();
-        if !new.is_empty() {
-            lines.push(format!(
-                "{} had no position in {} {}, which cannot be undone: it keeps the new one",
-                batch.group,
-                batch.topic,
-                new.join(", ")
-            ));
-        }
-        if *method != Method::Server && !batch.audience.clients.is_empty() {
-            lines.push(format!(
-                "stop group {} before the undo of {}: it commits single offsets, which running clients commit over",
-                batch.group, batch.topic
-            ));
-        }
-    }
-    lines.dedup();
-    lines
 }
 
 /// Whether each broker keeps resets.

@@ -135,6 +135,8 @@ pub struct Trends {
     pub dispatch_behind: BTreeMap<BrokerId, Duration>,
     /// Groups whose lag has been rising: for how long, and messages a second.
     pub lag_rising: BTreeMap<String, (Duration, f64)>,
+    /// Messages a second that come back to be tried again, and those consumed, by group.
+    pub retries: BTreeMap<String, (f64, f64)>,
 }
 
 /// Every finding that a snapshot and its history allow, worst first, then by subject. Rules that need more than that
@@ -355,6 +357,7 @@ mod tests {
         let trends = Trends {
             dispatch_behind: [(id("broker-a", 0), Duration::from_secs(31))].into(),
             lag_rising: [("CID_pay".to_owned(), (Duration::from_secs(181), 310.0))].into(),
+            ..Trends::default()
         };
         let texts: Vec<_> = findings(&s, &trends).into_iter().map(|f| f.text).collect();
         assert_eq!(

@@ -19,6 +19,11 @@ use crate::protocol::requests::{
     GetAllTopicListFromNameserver, GetBrokerClusterInfo, GetNamesrvConfig, ViewBrokerStatsData,
 };
 
+/// Where half messages wait.
+pub const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// The group whose position says which of them are decided.
+pub const HALF_GROUP: &str = "CID_RMQ_SYS_TRANS";
+
 impl Client {
     /// The broker table of one name server, and the time of the call.
     pub async fn look_cluster(
@@ -122,6 +127,39 @@ impl Client {
             Err(e) if e.remote_code() == Some(codes::SYSTEM_ERROR) && e.to_string().contains("not exist") => {
                 Ok(0.0)
             }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Half messages of a broker that are not decided: what its half topic has beyond the position of those that check.
+    pub async fn look_half(&self, broker: &Server, deadline: Deadline) -> Result<i64, Error> {
+        let stats = match self.topic_stats(broker, HALF_TOPIC, deadline).await {
+            Ok(stats) => stats,
+            // Nobody ever sent one.
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => return Ok(0),
+            Err(e) => return Err(e),
+        };
+        let mut waiting: i64 = 0;
+        // Where nothing is stored, nothing waits.
+        let stored = stats
+            .offset_table
+            .iter()
+            .filter(|(_, range)| range.max_offset > range.min_offset);
+        for (queue, range) in stored {
+            let at = self
+                .committed(broker, HALF_GROUP, HALF_TOPIC, queue.queue_id, deadline)
+                .await?;
+            let decided = at.unwrap_or(0).max(range.min_offset);
+            waiting = waiting.saturating_add(range.max_offset.saturating_sub(decided).max(0));
+        }
+        Ok(waiting)
+    }
+
+    /// Messages that were ever stored in a topic of a broker.
+    pub async fn look_stored(&self, broker: &Server, topic: &str, deadline: Deadline) -> Result<i64, Error> {
+        match self.topic_stats(broker, topic, deadline).await {
+            Ok(stats) => Ok(stats.offset_table.values().map(|range| range.max_offset).sum()),
+            Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => Ok(0),
             Err(e) => Err(e),
         }
     }

@@ -29,6 +29,9 @@ pub struct SavedOffsets {
     pub taken_at_ms: i64,
     /// Cluster they were read in.
     pub cluster: String,
+    /// Name servers of that cluster, in order; only in what is kept for an undo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub name_servers: Vec<String>,
     /// One entry a queue.
     pub offsets: Vec<SavedOffset>,
 }
@@ -249,6 +252,7 @@ impl Client {
             kind: KIND.into(),
             taken_at_ms,
             cluster: clusters.join(","),
+            name_servers: Vec::new(),
             offsets,
         };
         (saved, failed)
@@ -305,6 +309,7 @@ mod tests {
             kind: KIND.into(),
             taken_at_ms: 900,
             cluster: "c".into(),
+            name_servers: Vec::new(),
             offsets: vec![
                 one(0, 5, Some(100), false),
                 one(1, 8, Some(700), true),

@@ -4,9 +4,10 @@ use super::app::{Action, App, Overlay, Reset};
 use super::deed::Deed;
 use super::export;
 use super::form::{Field, Form};
+use super::forms::{export_form, goal_form, new_topic, perm, queues, send};
 use super::keys::Command;
 use super::place::{Pane, Place, Screen};
-use super::view::{offsets, topics};
+use super::view::offsets;
 use super::want::{Found, GroupDetail, Want};
 use super::work::Stage;
 use super::{dead, messages};
@@ -38,6 +39,7 @@ pub(super) fn run(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         Command::Forbid => forbid(app),
         Command::Consume => consume(app),
         Command::Goal => goal(app),
+        Command::ExportOffsets => export_offsets(app),
         Command::Reset => reset(app),
         Command::Apply => match &app.reset {
             Some(reset) => {
@@ -107,89 +109,11 @@ fn group(app: &App) -> Option<String> {
     }
 }
 
-fn new_topic() -> Form {
-    Form::new("New topic", ["topic", "create"])
-        .field(Field::new("name", None, "letters, digits, - _ %").required())
-        .field(Field::new("queues", Some("--queues"), "read and write queues on each broker").preset("8"))
-        .field(Field::new("perm", Some("--perm"), "6 rw, 4 r, 2 w").preset("6"))
-        .field(Field::new("type", Some("--type"), "normal, fifo, delay, transaction, mixed").preset("normal"))
-        .field(Field::new("cluster", Some("--cluster"), "empty: the only one"))
-        .note("A name that exists is refused: no topic is changed.")
-}
-
-fn queues(app: &App, name: &str) -> Form {
-    let now = topics::numbers(app, name);
-    Form::new(format!("Queues of {name}"), ["topic", "scale", name])
-        .about(Subject::Topic(name.to_owned()))
-        .field(Field::new("to", Some("--to"), "read and write queues on each broker").required())
-        .field(Field::new(
-            "ignore group",
-            Some("--ignore-group"),
-            "offline, not waited for",
-        ))
-        .note(format!("now {now}"))
-        .note("More: consumers get the new queues first, then producers.")
-        .note("Fewer: producers leave first; the queues are drained, then they lose their readers.")
-        .note(format!(
-            "It goes on after this dialog is closed; after quitting, {} or --resume goes on or back.",
-            app.key(Command::Undo)
-        ))
-}
-
 /// True when a scaling of the topic was interrupted and can be gone on with.
 fn is_abandoned(app: &App, topic: &str) -> bool {
     app.kept_way(topic)
         .is_some_and(|way| way.is_abandoned(app.now_ms))
         && app.work_on(&Subject::Topic(topic.to_owned())).is_none()
-}
-
-fn perm(app: &App, name: &str) -> Form {
-    let now = topics::perms(app, name);
-    Form::new(format!("Permission of {name}"), ["topic", "update", name])
-        .about(Subject::Topic(name.to_owned()))
-        .field(Field::new("perm", Some("--perm"), "6 rw, 4 r, 2 w, 0 none").required())
-        .note(format!("now {now}"))
-        .note("6 rw-  producers and consumers")
-        .note("4 r--  producers get an error within 30 s; consumers go on: the drain step")
-        .note("2 -w-  consumers stop; messages pile up")
-        .note("0 ---  nobody")
-}
-
-fn send(name: &str) -> Form {
-    Form::new(format!("Send to {name}"), ["message", "send", "-t", name])
-        .about(Subject::Topic(name.to_owned()))
-        .field(
-            Field::new("body", Some("--body"), "text")
-                .required()
-                .preset("hello"),
-        )
-        .field(Field::new("tag", Some("--tag"), ""))
-        .field(Field::new("key", Some("--key"), ""))
-        .field(Field::new(
-            "delay",
-            Some("--delay"),
-            "level 1 to 18, or a duration such as 90s",
-        ))
-        .field(Field::new("property", Some("--prop"), "KEY=VALUE"))
-}
-
-/// Where a group may be sent to.
-fn goal_form(app: &App, group: &str, topic: &str) -> Form {
-    let apply = app.settings.keys.hint(Command::Apply, Screen::Offsets);
-    Form::new(format!("Move offsets of {group}"), ["group", "reset", group])
-        .about(Subject::Group(group.to_owned()))
-        .field(Field::new("topic", Some("-t"), "").preset(topic).required())
-        .field(Field::new(
-            "to",
-            Some("--to"),
-            "earliest, latest, -1h, 2026-11-29 10:00:00, or an offset",
-        ))
-        .field(Field::new(
-            "shift",
-            Some("--shift"),
-            "so many messages: 100, or -100 for back",
-        ))
-        .note(format!("Only a preview comes next; {apply} there does it."))
 }
 
 /// On the offsets screen: the selected group and topic are the ones to move.
@@ -235,11 +159,19 @@ pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) ->
         return true;
     }
     let words: Vec<&str> = deed.words.iter().map(String::as_str).collect();
-    if let ["group", "reset", group, "-t", topic, goal] = words.as_slice() {
+    if let ["offset", "export", ..] = words.as_slice() {
+        app.overlay = Some(Overlay::Sheet(deed.words, 0));
+        return true;
+    }
+    if let ["group", "reset", group, "-t", topic, goal @ ..] = words.as_slice() {
+        if let Err(why) = one_goal(goal) {
+            app.say(why);
+            return false;
+        }
         app.reset = Some(Reset {
             group: (*group).to_owned(),
             topic: (*topic).to_owned(),
-            goal: (*goal).to_owned(),
+            goal: goal.iter().map(|word| (*word).to_owned()).collect(),
             cluster: app.cluster_of(&Subject::Group((*group).to_owned())),
             from: (app.place.screen != Screen::Offsets).then(|| app.place.clone()),
         });
@@ -247,21 +179,50 @@ pub(super) fn filled_in(app: &mut App, deed: Deed, actions: &mut Vec<Action>) ->
         app.focus.insert(Screen::Offsets, Pane::Preview);
         return true;
     }
-    if let ["group", "reset", ..] = words.as_slice() {
-        app.say("say either where to or how far");
-        return false;
-    }
     app.begin(deed, actions);
     true
 }
 
+/// A group goes one way: several options are only several queues.
+fn one_goal(goal: &[&str]) -> Result<(), &'static str> {
+    let mut options = goal.iter().map(|word| word.split('=').next());
+    let Some(first) = options.next() else {
+        return Err("say where to");
+    };
+    let alike = options.clone().all(|option| option == first);
+    match (alike, options.count()) {
+        (true, 0) => Ok(()),
+        (true, _) if first == Some("--queue") => Ok(()),
+        _ => Err("say it in one way: where to, how far, single queues, a file or a group"),
+    }
+}
+
+/// The offsets of the selected group into a file.
+fn export_offsets(app: &mut App) {
+    let chosen = app.reset.as_ref().map(|r| (r.group.clone(), r.topic.clone()));
+    let selected = offsets::selected(app).filter(|_| app.focus() == Pane::Positions);
+    match selected.or(chosen).or_else(|| offsets::selected(app)) {
+        Some((group, topic)) => {
+            let stamp = super::view::stamp(app, app.now_ms);
+            app.overlay = Some(Overlay::Form(export_form(&group, &topic, &stamp)));
+        }
+        None => app.say("no group is selected"),
+    }
+}
+
 fn undo(app: &mut App, actions: &mut Vec<Action>) {
     let subject = match app.place.screen {
-        Screen::Offsets => app.reset.as_ref().map(|r| Subject::Group(r.group.clone())),
+        Screen::Offsets => {
+            let chosen = app.reset.as_ref().map(|r| r.group.clone());
+            let group = chosen.or_else(|| offsets::selected(app).map(|(group, _)| group));
+            group.map(Subject::Group)
+        }
         _ => app.place.about.clone(),
     };
     // The newest that changed something, or may have; what was only looked at, or refused, has neither step nor undo.
+    let offsets = app.place.screen == Screen::Offsets;
     let of = app.works.iter().rev().filter(|w| w.deed.about == subject);
+    let of = of.filter(|w| !offsets || w.deed.moves_offsets());
     let last = of
         .filter_map(|w| match &w.stage {
             Stage::Done(report) if report.undo.is_some() || report.steps.iter().any(|s| s.good) => {
@@ -274,7 +235,11 @@ fn undo(app: &mut App, actions: &mut Vec<Action>) {
         (Some((Some(deed), _)), Some(subject)) => app.begin(deed.about(subject), actions),
         (Some((None, Some(line))), _) => app.say(format!("several commands take it back: {line}")),
         (Some(_), _) => app.say("the last change here has no undo"),
-        // Of an earlier session: the command knows its own file.
+        // Of an earlier session: the commands know their own files.
+        (None, Some(Subject::Group(name))) if offsets => {
+            let deed = Deed::new(["offset", "undo", name.as_str()]);
+            app.begin(deed.about(Subject::Group(name)), actions);
+        }
         (None, Some(Subject::Topic(name))) => {
             let deed = Deed::new(["topic", "scale", name.as_str(), "--undo"]);
             app.begin(deed.about(Subject::Topic(name)), actions);
@@ -305,11 +270,12 @@ fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
         app.overlay = Some(Overlay::Form(form));
         return;
     }
+    pause(app, name, actions);
+}
+
+fn pause(app: &mut App, name: String, actions: &mut Vec<Action>) {
     let Some(detail) = known_group(app, &name) else {
-        return app.say(format!(
-            "open the group with {} first: only there its configuration is fresh",
-            app.key(Command::Open)
-        ));
+        return wait_for(app, Command::Pause, name);
     };
     // Paused on one broker is paused: letting it go on makes all alike.
     let paused = detail.values("consume-enable").any(|v| v == "false");
@@ -318,58 +284,86 @@ fn group_act(app: &mut App, command: Command, actions: &mut Vec<Action>) {
     app.begin(deed, actions);
 }
 
-/// What is known of the group that is on the screen, with a configuration.
+/// What is known of a group, with its configuration.
 fn known_group<'a>(app: &'a App, name: &str) -> Option<&'a GroupDetail> {
-    if app.place.screen != Screen::Group {
-        return None;
-    }
     match app.model.found(&Want::Group(name.to_owned())).fresh() {
-        Some(Found::Group(detail)) => Some(&**detail).filter(|d| !d.configs.is_empty()),
+        // In a list it was asked for before: what stands there since is not fresh.
+        Some(Found::Group(detail)) if app.place.screen == Screen::Group || app.waiting.is_some() => {
+            Some(&**detail).filter(|d| !d.configs.is_empty())
+        }
         _ => None,
     }
 }
 
-fn edit(app: &mut App) {
-    let form = match app.place.screen {
-        Screen::Brokers | Screen::Broker => {
-            let broker = app
-                .broker()
-                .or_else(|| app.selected_broker())
-                .map(|b| b.broker.clone());
-            let Some(id) = broker else {
-                return app.say("no broker is selected");
-            };
-            Form::new(
-                format!("Configuration of {id}"),
-                ["broker", "set-config", &id.to_string()],
-            )
-            .about(Subject::Broker(id))
-            .field(Field::new("key=value", None, "such as fileReservedTime=48").required())
-            .note("Unknown keys and values of the wrong type are refused; what needs a restart is said.")
-        }
-        _ => {
-            let Some(name) = group(app) else {
-                return app.say("no group is selected");
-            };
-            let Some(detail) = known_group(app, &name) else {
-                return app.say(format!(
-                    "open the group with {} first: only there its configuration is fresh",
-                    app.key(Command::Open)
-                ));
-            };
-            let now = |field: &str| detail.field(field).unwrap_or_default().to_owned();
-            let field = |label, flag, hint| Field::new(label, Some(flag), hint).now(now(label));
-            Form::new(format!("Configuration of {name}"), ["group", "update", &name])
-                .field(field("consume-enable", "--consume-enable", "true or false"))
-                .field(field("broadcast", "--broadcast", "true or false"))
-                .field(field("orderly", "--orderly", "true or false"))
-                .field(field("retry-queues", "--retry-queues", "on each broker"))
-                .field(field("retry-max", "--retry-max", "then it is a dead letter"))
-                .field(field("notify-change", "--notify-change", "true or false"))
-                .note("Only what is changed here is written; the rest is read and kept.")
-                .about(Subject::Group(name))
-        }
+/// The configuration of a group is asked for; then the command goes on.
+fn wait_for(app: &mut App, command: Command, name: String) {
+    app.say(format!("asking for the configuration of {name}"));
+    app.waiting = Some((command, name));
+}
+
+/// Goes on with the command that waited for a group's configuration, when the answer is there.
+pub(super) fn go_on(app: &mut App, actions: &mut Vec<Action>) {
+    let Some((command, name)) = app.waiting.clone() else {
+        return;
     };
+    let want = Want::Group(name.clone());
+    let seen = app.model.found(&want);
+    if seen.is_unasked() {
+        return;
+    }
+    let failed = seen.error.clone();
+    match known_group(app, &name) {
+        Some(_) if command == Command::Edit => edit_group(app, name),
+        Some(_) => pause(app, name, actions),
+        None => {
+            let why = failed.unwrap_or_else(|| "no broker has one".to_owned());
+            app.say(format!("the configuration of {name}: {why}"));
+        }
+    }
+    app.waiting = None;
+    app.dirty = true;
+}
+
+fn edit(app: &mut App) {
+    match app.place.screen {
+        Screen::Brokers | Screen::Broker => edit_broker(app),
+        _ => match group(app) {
+            Some(name) => edit_group(app, name),
+            None => app.say("no group is selected"),
+        },
+    }
+}
+
+fn edit_broker(app: &mut App) {
+    let broker = app.broker().or_else(|| app.selected_broker());
+    let Some(id) = broker.map(|b| b.broker.clone()) else {
+        return app.say("no broker is selected");
+    };
+    let form = Form::new(
+        format!("Configuration of {id}"),
+        ["broker", "set-config", &id.to_string()],
+    )
+    .about(Subject::Broker(id))
+    .field(Field::new("key=value", None, "such as fileReservedTime=48").required())
+    .note("Unknown keys and values of the wrong type are refused; what needs a restart is said.");
+    app.overlay = Some(Overlay::Form(form));
+}
+
+fn edit_group(app: &mut App, name: String) {
+    let Some(detail) = known_group(app, &name) else {
+        return wait_for(app, Command::Edit, name);
+    };
+    let now = |field: &str| detail.field(field).unwrap_or_default().to_owned();
+    let field = |label, flag, hint| Field::new(label, Some(flag), hint).now(now(label));
+    let form = Form::new(format!("Configuration of {name}"), ["group", "update", &name])
+        .field(field("consume-enable", "--consume-enable", "true or false"))
+        .field(field("broadcast", "--broadcast", "true or false"))
+        .field(field("orderly", "--orderly", "true or false"))
+        .field(field("retry-queues", "--retry-queues", "on each broker"))
+        .field(field("retry-max", "--retry-max", "then it is a dead letter"))
+        .field(field("notify-change", "--notify-change", "true or false"))
+        .note("Only what is changed here is written; the rest is read and kept.")
+        .about(Subject::Group(name));
     app.overlay = Some(Overlay::Form(form));
 }
 

@@ -92,6 +92,8 @@ pub struct OwnTheme {
 pub struct Settings {
     /// Name of the context, shown in the badge.
     pub context: String,
+    /// Colour of the badge, where the context has one.
+    pub badge: Option<ratatui::style::Color>,
     /// Refresh interval.
     pub interval: Duration,
     /// Nothing may be changed.
@@ -156,6 +158,8 @@ pub struct App {
     pub kinds: Kinds,
     /// The clients of the group are asked for their own numbers.
     pub clients: bool,
+    /// A command on a group that waits for its configuration.
+    pub(super) waiting: Option<(Command, String)>,
     /// The reset that is being thought of.
     pub reset: Option<Reset>,
     /// What the message screen remembers.
@@ -230,8 +234,8 @@ pub struct Reset {
     pub group: String,
     /// Topic name.
     pub topic: String,
-    /// Where to, as `rmq group reset` takes it: `--to=-1h`, `--shift=-100`.
-    pub goal: String,
+    /// Where to, as `rmq group reset` takes it: `--to=-1h`, or a `--queue=broker-a/0=7` for each queue.
+    pub goal: Vec<String>,
     /// The cluster, where there are several.
     pub cluster: Option<String>,
     /// Where it was asked for: `esc` leads back there.
@@ -241,9 +245,12 @@ pub struct Reset {
 impl Reset {
     /// The command that shows where it leads.
     pub fn words(&self) -> Vec<String> {
-        let words = ["group", "reset", &self.group, "-t", &self.topic, &self.goal];
+        let words = ["group", "reset", &self.group, "-t", &self.topic];
+        let goal = self.goal.iter().map(String::as_str);
         let cluster = self.cluster.iter().flat_map(|c| ["--cluster", c]);
-        words.into_iter().chain(cluster).map(str::to_owned).collect()
+        (words.into_iter().chain(goal).chain(cluster))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// The command that does it.
@@ -367,6 +374,7 @@ impl App {
             works: Vec::new(),
             kinds: Kinds::default(),
             clients: false,
+            waiting: None,
             reset: None,
             messages: messages::State::default(),
             dead: dead::State::default(),
@@ -516,6 +524,14 @@ impl App {
         ways.iter().find(|way| way.topic == topic && is_here(way))
     }
 
+    /// What the name servers route differently, as far as they were looked at.
+    pub fn compared(&self) -> Option<&super::routes::Compared> {
+        match self.found(&Want::Routes).fresh() {
+            Some(Found::Routes(compared)) => Some(compared),
+            _ => None,
+        }
+    }
+
     /// The command of a key here.
     pub(super) fn command(&self, key: KeyEvent) -> Option<Command> {
         let settings = &self.settings;
@@ -607,6 +623,16 @@ impl App {
         let mut want = |want, every| wanted.push(Wanted { want, every });
         if let Some(Overlay::Sheet(words, _)) = &self.overlay {
             want(Want::Sheet(words.clone()), None);
+        }
+        if let Some((_, name)) = &self.waiting
+            && self.place.screen != Screen::Group
+        {
+            want(Want::Group(name.clone()), None);
+        }
+        let compares =
+            self.place.screen == Screen::Heartbeats || matches!(self.overlay, Some(Overlay::Diff(_)));
+        if compares && self.model.snapshot.name_servers.len() > 1 {
+            want(Want::Routes, every(5));
         }
         match (self.place.screen, &self.place.about) {
             (Screen::Overview, _) => {

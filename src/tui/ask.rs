@@ -17,7 +17,7 @@ use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
     TopicBrief, TopicDetail, Want, Wanted,
 };
-use super::{dead, messages};
+use super::{dead, messages, routes};
 use crate::client::admin::group_check::count;
 use crate::client::admin::group_config;
 use crate::client::doctor::expressions;
@@ -53,6 +53,7 @@ struct Means {
     ground: Ground,
     turns: Arc<Semaphore>,
     inspector: Arc<Inspector>,
+    routes: Arc<tokio::sync::Mutex<routes::Book>>,
 }
 
 /// The asking tasks. They end when this is dropped.
@@ -78,6 +79,7 @@ impl Asker {
                 ground,
                 turns: Arc::new(Semaphore::new(AT_ONCE)),
                 inspector,
+                routes: Arc::default(),
             },
             running: HashMap::new(),
         }
@@ -303,6 +305,10 @@ impl Question {
                     .await
                     .map_err(|e| e.to_string())
                     .map(Found::Ways)
+            }
+            Want::Routes => {
+                let compared = routes::look(client, &self.means.routes).await?;
+                Ok(Found::Routes(Box::new(compared)))
             }
             // Searches are asked by `search`, which calls this for everything else.
             Want::Messages(_) | Want::Dead(_) => Err("this is a search".into()),

@@ -44,7 +44,7 @@ impl Deed {
         let verb: Vec<&str> = self.words.iter().take(2).map(String::as_str).collect();
         matches!(
             verb.as_slice(),
-            ["group", "reset" | "skip"] | ["offset", "import" | "set"]
+            ["group", "reset" | "skip"] | ["offset", "import" | "set" | "undo"]
         )
     }
 

@@ -21,6 +21,20 @@ pub struct Field {
     pub hint: &'static str,
     /// It may not be empty.
     pub required: bool,
+    /// How its text becomes words.
+    pub takes: Takes,
+}
+
+/// How the text of a field becomes words of the command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Takes {
+    /// The text as it is.
+    #[default]
+    Text,
+    /// Several values with blanks between them: the option once for each.
+    Several,
+    /// `yes` is the option alone, `no` and nothing leave it out.
+    YesOrNo,
 }
 
 impl Field {
@@ -33,7 +47,22 @@ impl Field {
             initial: String::new(),
             hint,
             required: false,
+            takes: Takes::Text,
         }
+    }
+
+    /// It takes several values, with blanks between them.
+    #[must_use]
+    pub fn several(mut self) -> Self {
+        self.takes = Takes::Several;
+        self
+    }
+
+    /// It takes yes or no.
+    #[must_use]
+    pub fn yes_or_no(mut self) -> Self {
+        self.takes = Takes::YesOrNo;
+        self
     }
 
     /// It has to be filled in.
@@ -143,11 +172,19 @@ impl Form {
                 }
                 continue;
             }
-            match field.flag {
-                None => words.extend(text.split_whitespace().map(str::to_owned)),
+            match (field.flag, field.takes) {
+                (Some(flag), Takes::Several) => {
+                    words.extend(text.split_whitespace().map(|value| format!("{flag}={value}")));
+                }
+                (Some(flag), Takes::YesOrNo) => match text {
+                    "yes" | "y" | "true" => words.push(flag.to_owned()),
+                    "no" | "n" | "false" => {}
+                    _ => return Err(format!("{}: yes or no", field.label)),
+                },
+                (None, _) => words.extend(text.split_whitespace().map(str::to_owned)),
                 // So that a value may begin with a hyphen.
-                Some(flag) if flag.starts_with("--") => words.push(format!("{flag}={text}")),
-                Some(flag) => words.extend([flag.to_owned(), text.to_owned()]),
+                (Some(flag), _) if flag.starts_with("--") => words.push(format!("{flag}={text}")),
+                (Some(flag), _) => words.extend([flag.to_owned(), text.to_owned()]),
             }
         }
         if words.len() == before && !self.fields.is_empty() {
@@ -232,6 +269,26 @@ mod tests {
         let mut long = Form::new("send", ["message", "send", "-t", "T"]).field(body());
         long.paste(&"x".repeat(20_000));
         assert!(long.error.is_some());
+    }
+
+    #[test]
+    fn several_values_are_the_option_several_times_and_yes_is_the_option_alone() {
+        let form = |groups: &str, order: &str| {
+            Form::new("scale", ["topic", "scale", "T"])
+                .field(
+                    Field::new("ignore", Some("--ignore-group"), "")
+                        .preset(groups)
+                        .several(),
+                )
+                .field(Field::new("order", Some("--order"), "").preset(order).yes_or_no())
+        };
+        let words = |form: Form| form.deed().unwrap().words[3..].join(" ");
+        assert_eq!(
+            words(form("a  b", "yes")),
+            "--ignore-group=a --ignore-group=b --order"
+        );
+        assert_eq!(words(form("a", "no")), "--ignore-group=a");
+        assert_eq!(form("a", "perhaps").deed(), Err("order: yes or no".into()));
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub enum Command {
     Doctor,
     /// Where a reset would bring the group.
     Goal,
+    /// Write a group's offsets to a file.
+    ExportOffsets,
     /// A new topic.
     NewTopic,
     /// Other numbers of queues.
@@ -181,6 +183,37 @@ impl Command {
         matches!(
             self,
             Self::Store(Order::Log | Order::Queues | Order::Index | Order::Checks | Order::Verify)
+        )
+    }
+
+    /// True for what moves the selection or goes from place to place: a palette is of no use for it.
+    pub const fn is_moving(self) -> bool {
+        matches!(
+            self,
+            Self::Down
+                | Self::Up
+                | Self::First
+                | Self::Last
+                | Self::HalfPageDown
+                | Self::HalfPageUp
+                | Self::PageDown
+                | Self::PageUp
+                | Self::Left
+                | Self::Right
+                | Self::Go(_)
+                | Self::NextPane
+                | Self::PreviousPane
+                | Self::Open
+                | Self::Back
+                | Self::Palette
+        )
+    }
+
+    /// True for what orders rows.
+    pub const fn is_sorting(self) -> bool {
+        matches!(
+            self,
+            Self::SortMenu | Self::SortLeft | Self::SortRight | Self::SortReverse
         )
     }
 

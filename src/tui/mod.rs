@@ -20,7 +20,9 @@ pub mod deed;
 pub mod events;
 pub mod export;
 pub mod flow;
+pub mod flows;
 pub mod form;
+mod forms;
 pub mod history;
 pub mod input;
 pub mod keys;
@@ -31,6 +33,7 @@ pub mod palette;
 pub mod place;
 pub mod poll;
 pub mod record;
+pub mod routes;
 pub mod standing;
 pub mod store;
 pub mod table;
@@ -93,6 +96,8 @@ pub struct Options {
     pub screen: app::Screen,
     /// Name shown in the badge; the first name server when empty.
     pub context: String,
+    /// Colour of the badge.
+    pub badge: Option<ratatui::style::Color>,
     /// A store to look into, and the directories of its commit log where that lies elsewhere.
     pub store: Option<(PathBuf, Option<String>)>,
     /// Nothing but the store is looked at.
@@ -132,6 +137,7 @@ impl Default for Options {
             serving: false,
             screen: app::Screen::Overview,
             context: String::new(),
+            badge: None,
             store: None,
             offline: false,
             operator: None,
@@ -157,6 +163,7 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
     let may_colour = !options.no_color && colour_wanted();
     let settings = Settings {
         context,
+        badge: options.badge,
         interval: options.interval.clamp(app::INTERVALS.0, app::INTERVALS.1),
         read_only: options.read_only || options.operator.is_none(),
         colour: may_colour && options.palette != Palette::Mono,
@@ -179,7 +186,8 @@ pub async fn run(client: Arc<Client>, options: Options) -> anyhow::Result<Left> 
         app.store = store::State::new(Some(root), commit_log);
         app.store.offline = options.offline;
     }
-    let mut screen = Screen::enter().context("cannot take over the terminal; is standard output one?")?;
+    let mut screen = Screen::enter(options.state_dir.clone())
+        .context("cannot take over the terminal; is standard output one?")?;
     let asked = draw(&mut screen, &mut app)?;
     let (poller, news) = Poller::start(Arc::clone(&client), interval);
     let state_dir = options.state_dir;

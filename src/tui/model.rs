@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::events::{EventLog, Watch};
 use super::flow::Flows;
+use super::flows::{GroupFlow, Growth};
 use super::history::{Counter, Series};
 use super::record::Recorded;
 use super::standing::Standings;
@@ -59,6 +60,9 @@ struct Parts {
     flows: Flows,
     lag: Seen<Vec<GroupLag>>,
     stranded: Seen<BTreeMap<String, Vec<Stranded>>>,
+    half: Seen<i64>,
+    /// Dead-letter topics.
+    dead: BTreeMap<String, Growth>,
     listed_ms: i64,
     put: Counter,
     get: Counter,
@@ -97,6 +101,8 @@ pub struct Model {
     pub topic_series: BTreeMap<String, Series>,
     /// Lag, by group.
     pub group_series: BTreeMap<String, Series>,
+    /// Consumed and retried, by group.
+    pub flows: BTreeMap<String, GroupFlow>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
     /// How long positions have been standing.
@@ -240,6 +246,46 @@ impl Model {
             value: asked.then(|| known.sum::<i64>() as f64),
             partial: self.lag_is_partial(),
         }
+    }
+
+    /// Messages a second that come back to be tried again, of all groups but the brokers' own.
+    pub fn retry_total(&self) -> Total {
+        let users = self.flows.iter().filter(|(name, _)| !is_system(name));
+        let known: Vec<f64> = users.filter_map(|(_, flow)| flow.retry).collect();
+        let nobody = self.flows.is_empty() && self.parts.values().any(|p| p.lag.get().is_some());
+        Total {
+            value: (nobody || !known.is_empty()).then(|| known.iter().sum()),
+            partial: self.lag_is_partial(),
+        }
+    }
+
+    /// Dead letters since the console watches their topics.
+    pub fn dead_total(&self) -> Total {
+        self.over_masters(|parts| {
+            parts.topics.get()?;
+            parts.dead.values().map(Growth::grown).sum()
+        })
+    }
+
+    /// Half messages that are not decided.
+    pub fn half_total(&self) -> Total {
+        self.over_masters(|parts| parts.half.fresh().copied())
+    }
+
+    /// Half messages of one broker.
+    pub fn half_of(&self, id: &BrokerId) -> Option<&Seen<i64>> {
+        self.parts.get(id).map(|p| &p.half)
+    }
+
+    fn over_masters(&self, number: impl Fn(&Parts) -> Option<i64>) -> Total {
+        let mut total = Total::default();
+        for broker in self.snapshot.brokers.iter().filter(|b| b.broker.is_master()) {
+            match self.parts.get(&broker.broker).and_then(&number) {
+                Some(n) if broker.answers() => *total.value.get_or_insert(0.0) += n as f64,
+                _ => total.partial = true,
+            }
+        }
+        total
     }
 
     /// Brokers that do not answer us but registered after our last try, with the time of that registration: worth a

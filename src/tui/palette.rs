@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::app::{App, INTERVALS};
-use super::keys::{self, Command};
+use super::keys::{self, Command, Where};
 use super::place::{Place, Screen};
+use super::store;
 use super::view::theme::Palette;
 use crate::client::AddressRule;
 use crate::client::findings::Subject;
@@ -65,6 +66,7 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
         keys::palette(app.settings.read_only)
             .map(|(label, command)| entry(label.to_owned(), Choice::Run(command))),
     );
+    entries.extend(actions(app).map(|(label, command)| entry(label, Choice::Run(command))));
     let seconds = [1, 2, 5, 10];
     entries.extend(seconds.map(|s| {
         entry(
@@ -109,6 +111,35 @@ pub fn palette(app: &App, typed: &str) -> Vec<Entry> {
     entries.sort_by_cached_key(|e| !e.label.to_lowercase().contains(&typed));
     entries.truncate(SHOWN);
     entries
+}
+
+/// Every action of the screen, and those of every screen whose key it has for something else; beside what has a name of
+/// its own in the palette already, and what moves the selection.
+fn actions(app: &App) -> impl Iterator<Item = (String, Command)> {
+    let (screen, read_only) = (app.place.screen, app.settings.read_only);
+    let mut told: Vec<Command> = keys::palette(read_only).map(|(_, command)| command).collect();
+    let here = keys::TABLE.iter().filter(move |b| b.screens.includes(screen));
+    let elsewhere = (keys::TABLE.iter())
+        .filter(move |b| matches!(b.screens, Where::Not(_)) && !b.screens.includes(screen))
+        // What is typed there goes somewhere, and rows of a store have one order.
+        .filter(move |b| {
+            let ordered = b.command.is_sorting() && store::SCREENS.contains(&screen);
+            b.command != Command::Filter && !ordered
+        });
+    here.chain(elsewhere)
+        .filter(move |b| !(read_only && b.command.is_change()))
+        .filter(|b| !b.command.is_moving())
+        .filter(move |b| {
+            let new = !told.contains(&b.command);
+            told.push(b.command);
+            new
+        })
+        .map(|b| {
+            (
+                format!("{}: {}", b.command.action().replace('-', " "), b.help),
+                b.command,
+            )
+        })
 }
 
 fn interval_entry(text: &str) -> Option<Entry> {

@@ -4,6 +4,8 @@
 //! a server that hangs costs one deadline however many calls were due. A beat that passed meanwhile is skipped. Rates that
 //! nobody looks at have half a beat, at least a second, for turn and answer, and no beat counts as skipped because of them.
 
+mod calls;
+
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -15,12 +17,13 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::breaker::Breaker;
-use super::model::{BrokerTold, Roster, ServerTold, Told, Update};
-use crate::client::error::reason;
+use super::model::{BrokerTold, Roster, Told, Update};
 use crate::client::snapshot::BrokerId;
 use crate::client::stranded::Ends;
-use crate::client::{CallError, Client, Deadline, Error, Rank, Server};
-use crate::protocol::codes;
+use crate::client::{Client, Deadline, Rank};
+use crate::protocol::model::DLQ_PREFIX;
+use calls::ask;
+pub(super) use calls::{is_refusal, short};
 
 /// Least time for turn and answer of a rate that nobody looks at.
 const RATE_LEAST: Duration = Duration::from_secs(1);
@@ -56,6 +59,11 @@ const YOUNG: Duration = Duration::from_secs(40);
 const OTHER_RATE_EVERY: Duration = Duration::from_secs(5);
 /// Queues behind the read queues of their topic that are asked for at one look, two calls each.
 const STRANDED: usize = 8;
+const HALF_EVERY: Duration = Duration::from_secs(10);
+/// Pause between two looks at a dead-letter topic, once each was looked at.
+const DEAD_EVERY: Duration = Duration::from_secs(10);
+/// Dead-letter topics never looked at, in one cycle.
+const FIRST_DEAD: usize = 2;
 /// Rates of topics never asked for, in one cycle.
 const FIRST_RATES: usize = 8;
 
@@ -124,6 +132,8 @@ impl Poller {
             breaker: Breaker::default(),
             topics: BTreeMap::new(),
             other_rate_at: None,
+            dead: BTreeMap::new(),
+            dead_at: None,
             started: Instant::now(),
             topics_version: None,
             read_queues: None,
@@ -211,7 +221,9 @@ enum Job {
     Lag,
     /// Queues behind the read queues: needs the topics first.
     Stranded,
+    Half,
     Rate(String),
+    Dead(String),
 }
 
 impl Job {
@@ -222,7 +234,7 @@ impl Job {
 }
 
 /// Read queues of each topic, and what is known of the queues behind them.
-type Behind = (Arc<BTreeMap<String, i32>>, Arc<Ends>);
+pub(super) type Behind = (Arc<BTreeMap<String, i32>>, Arc<Ends>);
 
 /// How a call ended, beside its news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +259,9 @@ struct Task {
     /// Topics of the broker and when the rate of each was asked for.
     topics: BTreeMap<String, Option<Instant>>,
     other_rate_at: Option<Instant>,
+    /// Dead-letter topics of the broker and when each was looked at.
+    dead: BTreeMap<String, Option<Instant>>,
+    dead_at: Option<Instant>,
     started: Instant,
     /// Version of the topic table that `topics` comes from.
     topics_version: Option<i64>,
@@ -313,12 +328,15 @@ impl Task {
             Job::Ha,
             Job::Topics,
             Job::Lag,
+            Job::Half,
             Job::Stranded,
         ];
         const SLAVE: &[Job] = &[Job::Runtime, Job::Config];
         match &self.target {
             Target::NameServer(_) => SERVER,
-            Target::Broker(id, _) if id.is_master() && self.read_queues.is_none() => &MASTER[..5],
+            Target::Broker(id, _) if id.is_master() && self.read_queues.is_none() => {
+                &MASTER[..MASTER.len() - 1]
+            }
             Target::Broker(id, _) if id.is_master() => MASTER,
             Target::Broker(..) => SLAVE,
         }
@@ -348,14 +366,32 @@ impl Task {
         if !open {
             // What the others leave of the budget; the rest has its turn in a later cycle.
             let room = self.client.room(self.target.addr()).saturating_sub(jobs.len());
-            jobs.extend(self.due_rates(wishes, now).into_iter().take(room));
+            let dead = self.due_dead(now);
+            jobs.extend(dead.into_iter().chain(self.due_rates(wishes, now)).take(room));
         }
         for job in &jobs {
-            if let Job::Rate(topic) = job {
-                self.topics.insert(topic.clone(), Some(now));
+            match job {
+                Job::Rate(topic) => drop(self.topics.insert(topic.clone(), Some(now))),
+                Job::Dead(topic) => drop(self.dead.insert(topic.clone(), Some(now))),
+                _ => {}
             }
         }
         jobs
+    }
+
+    /// Dead-letter topics that were never looked at, then now and then the one looked at longest ago.
+    fn due_dead(&mut self, now: Instant) -> Vec<Job> {
+        let never = self.dead.iter().filter(|(_, at)| at.is_none());
+        let mut chosen: Vec<String> = never.take(FIRST_DEAD).map(|(topic, _)| topic.clone()).collect();
+        let due = self
+            .dead_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= DEAD_EVERY);
+        if chosen.is_empty() && due {
+            let longest = self.dead.iter().min_by_key(|(_, at)| **at);
+            chosen.extend(longest.map(|(topic, _)| topic.clone()));
+            self.dead_at = Some(now);
+        }
+        chosen.into_iter().map(Job::Dead).collect()
     }
 
     /// Rates of topics on the screen, then of those never asked for, then now and then of the others.
@@ -403,6 +439,7 @@ impl Task {
         let beats = matches!(self.target, Target::Broker(..)) && jobs.iter().any(Job::is_probe);
         let is_seen = |job: &Job| match job {
             Job::Rate(topic) => wishes.interest.contains(topic),
+            Job::Dead(_) | Job::Half => false,
             _ => true,
         };
         let calls: Vec<_> = jobs
@@ -427,8 +464,10 @@ impl Task {
         while let Some((job, told, outcome, call_took)) = answers.next().await {
             if outcome == Outcome::Skipped {
                 // It stays due, and what was known stays shown with its age.
-                if let Job::Rate(topic) = job {
-                    self.topics.insert(topic, None);
+                match job {
+                    Job::Rate(topic) => drop(self.topics.insert(topic, None)),
+                    Job::Dead(topic) => drop(self.dead.insert(topic, None)),
+                    _ => {}
                 }
                 continue;
             }
@@ -489,6 +528,8 @@ impl Task {
             Job::Ha => HA_EVERY,
             Job::Topics => TOPICS_EVERY,
             Job::TopicNames => TOPIC_NAMES_EVERY,
+            Job::Half => HALF_EVERY,
+            Job::Dead(_) => return retry_at_ms,
             Job::Lag => {
                 let young = now.saturating_duration_since(self.started) < YOUNG;
                 lag_pause(took, wishes.interval, young)
@@ -513,12 +554,9 @@ impl Task {
             self.topics_version = version.map(|v| v.counter);
             let read = topics.iter().map(|(name, on)| (name.clone(), on.read_queues));
             self.read_queues = Some(Arc::new(read.collect()));
-            let before = std::mem::take(&mut self.topics);
-            let kept = |name: &String| before.get(name).copied().flatten();
-            self.topics = topics
-                .iter()
-                .map(|(name, _)| (name.clone(), kept(name)))
-                .collect();
+            let names = || topics.iter().map(|(name, _)| name);
+            self.topics = kept(&self.topics, names());
+            self.dead = kept(&self.dead, names().filter(|name| name.starts_with(DLQ_PREFIX)));
         }
         retry_at_ms
     }
@@ -542,6 +580,15 @@ impl Task {
     }
 }
 
+/// When each of these was asked for, as far as it was.
+fn kept<'a>(
+    before: &BTreeMap<String, Option<Instant>>,
+    names: impl Iterator<Item = &'a String>,
+) -> BTreeMap<String, Option<Instant>> {
+    let at = |name: &String| before.get(name).copied().flatten();
+    names.map(|name| (name.clone(), at(name))).collect()
+}
+
 /// Pause after an answer about all positions that took so long.
 fn lag_pause(took: Duration, interval: Duration, young: bool) -> Duration {
     let least = if young { YOUNG_LAG_EVERY } else { LAG_EVERY };
@@ -552,143 +599,6 @@ fn lag_pause(took: Duration, interval: Duration, young: bool) -> Duration {
 /// A number from 0 to 1 that differs between processes and calls.
 fn jitter() -> f64 {
     f64::from(RandomState::new().hash_one(0u8) as u32) / f64::from(u32::MAX)
-}
-
-/// The answer to a job, what it means, and how long it took without the time before its turn.
-async fn ask(
-    client: Arc<Client>,
-    target: Target,
-    (job, (read, ends)): (Job, Behind),
-    deadline: Deadline,
-) -> (Job, Told, Outcome, Duration) {
-    let start = Instant::now();
-    let (told, outcome) = match target {
-        Target::NameServer(addr) => {
-            let (told, outcome) = ask_name_server(&client, &addr, &job, deadline).await;
-            (Told::NameServer(addr, told), outcome)
-        }
-        Target::Broker(id, addr) => {
-            let (told, outcome) = ask_broker(&client, (&id, &addr), (&job, &read, &ends), deadline).await;
-            (Told::Broker(id, told), outcome)
-        }
-    };
-    (job, told, outcome, start.elapsed())
-}
-
-async fn ask_name_server(
-    client: &Client,
-    addr: &str,
-    job: &Job,
-    deadline: Deadline,
-) -> (ServerTold, Outcome) {
-    match job {
-        Job::TopicNames => {
-            let (answer, outcome) = judged(client.look_topic_names(addr, deadline).await);
-            (ServerTold::Topics(answer), outcome)
-        }
-        Job::Limits => {
-            let (answer, outcome) = judged(client.look_limits(addr, deadline).await);
-            (ServerTold::Config(answer), outcome)
-        }
-        _ => {
-            let (answer, outcome) = judged(client.look_cluster(addr, deadline).await);
-            (ServerTold::Cluster(answer), outcome)
-        }
-    }
-}
-
-async fn ask_broker(
-    client: &Client,
-    (id, addr): (&BrokerId, &str),
-    (job, read, ends): (&Job, &BTreeMap<String, i32>, &Ends),
-    deadline: Deadline,
-) -> (BrokerTold, Outcome) {
-    let server = Server::named(id.to_string(), addr);
-    match job {
-        Job::Config => {
-            let (answer, outcome) = judged(client.look_config(&server, deadline).await);
-            (BrokerTold::Config(answer), outcome)
-        }
-        Job::Ha => {
-            let (answer, outcome) = judged(client.broker_ha(&server, deadline).await);
-            (BrokerTold::Ha(answer), outcome)
-        }
-        Job::Topics => {
-            let (answer, outcome) = judged(client.look_topics(id, &server, deadline).await);
-            (
-                BrokerTold::Topics(answer.map(|(topics, version)| (topics, Some(version)))),
-                outcome,
-            )
-        }
-        Job::Lag => {
-            let (answer, outcome) = judged(client.look_lag(&server, deadline).await);
-            (BrokerTold::Lag(answer), outcome)
-        }
-        Job::Stranded => {
-            let (answer, outcome) = judged(
-                client
-                    .look_stranded(&server, read, (ends, STRANDED), deadline)
-                    .await,
-            );
-            (BrokerTold::Stranded(answer), outcome)
-        }
-        Job::Rate(topic) => {
-            let (answer, outcome) = judged(client.look_topic_rate(&server, topic, deadline).await);
-            (BrokerTold::TopicRate(topic.clone(), answer), outcome)
-        }
-        _ => {
-            let (answer, outcome) = judged(client.look_runtime(&server, deadline).await);
-            let answer = answer.map(|(info, took)| (Box::new(info), took));
-            (BrokerTold::Runtime(answer), outcome)
-        }
-    }
-}
-
-/// The answer with a short reason for a cell, and what it means for the next call.
-fn judged<T>(answer: Result<T, Error>) -> (Result<T, String>, Outcome) {
-    let error = match answer {
-        Ok(value) => return (Ok(value), Outcome::Answered),
-        Err(error) => error,
-    };
-    let why = short(&error);
-    let outcome = match &error {
-        _ if is_refusal(&why) => Outcome::Refused,
-        Error::Call {
-            source: CallError::Busy { .. },
-            ..
-        } => Outcome::Skipped,
-        error if error.is_unreachable() => Outcome::Unreachable,
-        _ => Outcome::Answered,
-    };
-    (Err(why), outcome)
-}
-
-const DENIED: &str = "denied";
-const NOT_SUPPORTED: &str = "n/a";
-
-/// A short reason for a cell.
-pub(super) fn short(error: &Error) -> String {
-    let Error::Call { source, .. } = error else {
-        return error.to_string();
-    };
-    match source {
-        CallError::Remote { code, remark, .. } if *code == codes::NO_PERMISSION => {
-            format!("{DENIED}: {remark}")
-        }
-        CallError::Remote { code, .. } if *code == codes::REQUEST_CODE_NOT_SUPPORTED => {
-            format!("{NOT_SUPPORTED}: not supported by this server")
-        }
-        CallError::Protocol { source, .. } => format!("bad reply: {source}"),
-        CallError::Unsendable { source, .. } => format!("not sent: {source}"),
-        source => reason(source),
-    }
-}
-
-/// True for a reason of [`short`] that stays: asking again soon would bring the same.
-pub(super) fn is_refusal(why: &str) -> bool {
-    [DENIED, NOT_SUPPORTED]
-        .iter()
-        .any(|word| why.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The terminal as we found it: taken over for drawing, given back on every way out.
 
 use std::io::{self, Write as _, stdout};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,8 +25,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over.
-    pub fn enter() -> io::Result<Self> {
+    /// Takes the terminal over. The report of a panic goes into the state directory.
+    pub fn enter(state_dir: Option<PathBuf>) -> io::Result<Self> {
         let panicked = Arc::new(AtomicBool::new(false));
         let hook: Arc<PanicHook> = Arc::new(std::panic::take_hook());
         let (flag, before) = (Arc::clone(&panicked), Arc::clone(&hook));
@@ -35,6 +36,12 @@ impl Screen {
                 give_back();
             }
             before(info);
+            let told = match report(state_dir.as_deref(), &info.to_string()) {
+                Ok(path) => format!("the report is in {}", path.display()),
+                Err(why) => format!("there is no file with the report: {why}"),
+            };
+            // Whether it can be told makes no difference any more.
+            let _ = writeln!(io::stderr(), "rmq: {told}");
         }));
         let screen = take_over().and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         match screen {
@@ -107,6 +114,23 @@ impl Drop for Screen {
     }
 }
 
+/// Writes what is known of a panic into a file of its own.
+fn report(state_dir: Option<&Path>, what: &str) -> io::Result<PathBuf> {
+    let dir = state_dir.ok_or_else(|| io::Error::other("there is no state directory"))?;
+    let text = format!(
+        "rmq {}\n{}\n{:?}\n{what}\n\n{}\n",
+        env!("CARGO_PKG_VERSION"),
+        jiff::Timestamp::now(),
+        std::env::args_os().next().unwrap_or_default(),
+        std::backtrace::Backtrace::force_capture()
+    );
+    let name = format!("panic-{}-{}.txt", super::now_ms(), std::process::id());
+    let path = dir.join(name);
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(&path, text)?;
+    Ok(path)
+}
+
 fn take_over() -> io::Result<()> {
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
@@ -124,4 +148,21 @@ fn give_back() {
     );
     let _ = disable_raw_mode();
     let _ = out.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_leaves_a_report() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("not made yet");
+        let path = report(Some(&state), "panicked at src/x.rs:1: it broke").unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains("it broke"), "{text}");
+        assert!(text.starts_with(concat!("rmq ", env!("CARGO_PKG_VERSION"))));
+        assert!(text.contains("a_panic_leaves_a_report"), "where it was: {text}");
+        assert!(report(None, "x").is_err());
+    }
 }

@@ -47,6 +47,7 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
             app.dirty = true;
         }
         Event::Updates(updates) => {
+            let moves = updates.iter().any(|update| shows(app, &update.told));
             for update in updates {
                 match update.told {
                     Told::Found(Want::Store(question), answer) => {
@@ -72,11 +73,13 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
                 }
             }
             settle(app, &mut actions);
-            app.dirty |= app.frozen.is_none();
+            app.dirty |= moves || app.frozen.is_none();
+            acts::go_on(app, &mut actions);
         }
         Event::Tick => {
             settle(app, &mut actions);
-            app.dirty = true;
+            // Nothing of a held display moves but the age of a change.
+            app.dirty |= app.frozen.is_none() || app.works.iter().any(work::Work::is_running);
         }
         // What is wanted now is seen below.
         Event::Rested => {}
@@ -120,9 +123,19 @@ pub fn update(app: &mut App, now_ms: i64, event: Event) -> Vec<Action> {
         .is_some_and(|(at, _)| app.now_ms - at > NOTICE_MS)
     {
         app.notice = None;
+        app.dirty = true;
     }
     app.follow();
     actions
+}
+
+/// True for news that are on the screen also while it is held: what was asked for since, and files.
+fn shows(app: &App, told: &Told) -> bool {
+    match told {
+        Told::Found(Want::Store(_) | Want::Wire(_), _) => true,
+        Told::Found(want, _) => app.shown().found(want).is_unasked(),
+        _ => false,
+    }
 }
 
 /// Topics whose rates are on the screen, by name.
@@ -226,6 +239,8 @@ fn key_pressed(app: &mut App, key: KeyEvent, actions: &mut Vec<Action>) {
             _ => {}
         }
     }
+    // What was asked for before is not what is wanted now.
+    app.waiting = None;
     match app.overlay.take() {
         None => {
             if let Some(command) = app.command(key) {

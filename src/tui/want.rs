@@ -35,6 +35,8 @@ pub enum Want {
     Dead(dead::ask::Question),
     /// Scalings that are on their way, or were interrupted: those of other sessions as well.
     Ways,
+    /// What the name servers route differently.
+    Routes,
 }
 
 impl Want {
@@ -43,15 +45,19 @@ impl Want {
     pub const fn is_apart(&self) -> bool {
         matches!(
             self,
-            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_) | Self::Ways
+            Self::Store(_) | Self::Messages(_) | Self::Dead(_) | Self::Sheet(_) | Self::Ways | Self::Routes
         )
     }
 
     /// True for what takes long, or never ends, and whose answer no change makes wrong.
-    pub const fn is_long(&self) -> bool {
+    pub fn is_long(&self) -> bool {
         match self {
             Self::Store(question) => question.what.is_pass(),
             Self::Messages(question) => matches!(question, messages::search::Question::Search(_)),
+            // It writes a file, which is not written over when something else was changed.
+            Self::Sheet(words) => {
+                matches!(words.as_slice(), [noun, verb, ..] if noun == "offset" && verb == "export")
+            }
             _ => false,
         }
     }
@@ -89,6 +95,8 @@ pub enum Found {
     Dead(dead::ask::Answer),
     /// Of [`Want::Ways`].
     Ways(Vec<KeptWay>),
+    /// Of [`Want::Routes`].
+    Routes(Box<super::routes::Compared>),
 }
 
 /// A topic in a list.

@@ -13,7 +13,7 @@ use crate::client::admin::namesrv::ORDER_NAMESPACE;
 use crate::client::admin::topic::kind;
 use crate::client::error::{Error, Server};
 use crate::client::findings::Finding;
-use crate::client::look::cluster_table;
+use crate::client::look::{HALF_GROUP, HALF_TOPIC, cluster_table};
 use crate::client::produce::now_ms;
 use crate::client::snapshot::{BrokerId, ClusterTable, GroupLag, Snapshot, TopicKind, TopicState};
 use crate::client::stranded::{Ends, offsets_of};
@@ -41,10 +41,6 @@ const STRANDED: usize = 256;
 /// A position that was reached by a message younger than this cannot hide one that has waited for long, ms: the time
 /// after which a client counts as stuck.
 const YOUNG_MS: i64 = 300_000;
-/// Where half messages wait.
-const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-/// Group whose position in it is the first undecided one.
-const HALF_GROUP: &str = "CID_RMQ_SYS_TRANS";
 
 /// What an examination brought.
 #[derive(Debug, Clone, Default)]

@@ -16,6 +16,10 @@ use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 const LAG_RISING: Duration = Duration::from_secs(180);
 /// From here on it is worth knowing.
 const LAG_RISES: Duration = Duration::from_secs(30);
+/// Share of the messages consumed that may come back to be tried again.
+const RETRIED: f64 = 0.1;
+/// Messages a second below which that is no storm.
+const RETRIED_LEAST: f64 = 1.0;
 /// A message may wait this long, ms.
 const LAG_AGE_MS: i64 = 600_000;
 /// A dead letter this young is news, ms.
@@ -47,6 +51,22 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
             continue;
         }
         let subject = || Subject::Group(group.name.clone());
+        if let Some((retried, consumed)) = e.trends.retries.get(&group.name)
+            && *retried >= RETRIED_LEAST
+            && *retried > consumed * RETRIED
+        {
+            let text = format!(
+                "group {} retries {retried:.0}/s of {consumed:.0}/s consumed",
+                group.name
+            );
+            found.push(Finding::new(
+                "GR5",
+                "retry-storm",
+                Severity::Warning,
+                subject(),
+                text,
+            ));
+        }
         let Some(lag) = group.total_lag() else { continue };
         let lag_text = format!("{}{}", if group.partial { "at least " } else { "" }, grouped(lag));
         if let Some((time, slope)) = e

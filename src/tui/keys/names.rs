@@ -41,6 +41,7 @@ impl Command {
             Self::Mark => "mark",
             Self::MarkAll => "mark-all",
             Self::Export => "export",
+            Self::ExportOffsets => "export-offsets",
             Self::Works => "changes",
             Self::RetryTopics => "retry-topics",
             Self::DeadTopics => "dead-topics",

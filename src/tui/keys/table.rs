@@ -434,6 +434,13 @@ pub const TABLE: &[Binding] = &[
         "take the last change here back",
         "undo",
     ),
+    on(
+        &[Screen::Offsets],
+        Command::ExportOffsets,
+        &["e"],
+        "write the group's offsets to a file, for file in the form or rmq offset import",
+        "export",
+    ),
     on(BROWSE, Command::Browse, &["b"], "its messages", "browse"),
     on(
         MESSAGES,
@@ -712,7 +719,7 @@ pub const TABLE: &[Binding] = &[
         "",
     ),
     not(
-        &[Screen::StoreChecks],
+        &[Screen::StoreChecks, Screen::Offsets],
         Command::Export,
         &["e"],
         "write the rows to a file: csv, jsonl, json, md",

@@ -6,7 +6,9 @@ use super::{Answer, BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, Ser
 use crate::client::RuntimeInfo;
 use crate::client::findings::Severity;
 use crate::client::snapshot::{BrokerId, Seen};
+use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::dead::ask::Question as DeadQuestion;
+use crate::tui::flows::Growth;
 use crate::tui::history::{Counter, RATE_LEAST_MS, Reading, Series};
 use crate::tui::messages::search::Question;
 use crate::tui::record::{Recorded, Track};
@@ -184,6 +186,8 @@ impl Model {
             BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
             BrokerTold::Lag(_) => (None, "lag"),
             BrokerTold::Stranded(_) => (None, "all positions"),
+            BrokerTold::Half(_) => (None, "half messages"),
+            BrokerTold::Dead(topic, _) => (Some(topic.clone()), "dead letters"),
             BrokerTold::Missed(_) => (None, "missed"),
         };
         let key = topic
@@ -243,6 +247,12 @@ impl Model {
                     Ok((topics, version)) => {
                         let names: HashSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
                         parts.rates.retain(|name, _| names.contains(name.as_str()));
+                        parts.dead.retain(|name, _| names.contains(name.as_str()));
+                        let first = parts.topics.get().is_none();
+                        for name in names.iter().filter(|name| name.starts_with(DLQ_PREFIX)) {
+                            let growth = if first { Growth::default() } else { Growth::NEW };
+                            parts.dead.entry((*name).to_owned()).or_insert(growth);
+                        }
                         (Ok(topics), version.ok_or_else(|| "not told".to_owned()))
                     }
                     Err(e) => (Err(e.clone()), Err(e)),
@@ -261,6 +271,13 @@ impl Model {
                 self.topics_changed = true;
             }
             BrokerTold::Missed(beats) => parts.missed = parts.missed.saturating_add(beats),
+            BrokerTold::Half(answer) => put(&mut parts.half, answer, at_ms),
+            BrokerTold::Dead(topic, answer) => {
+                // Of a topic that is gone meanwhile nothing is told any more.
+                if let (Some(growth), Ok(stored)) = (parts.dead.get_mut(&topic), answer) {
+                    growth.take(stored);
+                }
+            }
             BrokerTold::Lag(answer) => {
                 if let Ok(rows) = &answer {
                     let topics = parts.topics.get().into_iter().flatten();

@@ -221,6 +221,12 @@ impl Model {
                 series.push(at, lag as f64);
             }
         }
+        for group in &groups {
+            let rows = group.lag.get().map_or(&[][..], Vec::as_slice);
+            self.flows.entry(group.name.clone()).or_default().take(at, rows);
+        }
+        self.flows
+            .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         self.group_series
             .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         bound(&mut self.group_series);
@@ -285,9 +291,14 @@ impl Model {
             let slope = series.course(SLOPE_WINDOW_MS).filter(rises)?.slope;
             Some((name.clone(), (duration_ms(now_ms.saturating_sub(since)), slope)))
         });
+        let retries = self.flows.iter().filter_map(|(name, flow)| {
+            let rates = (flow.retry?, flow.consume?);
+            Some((name.clone(), rates))
+        });
         Trends {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
+            retries: retries.collect(),
         }
     }
 }

@@ -345,6 +345,96 @@ fn what_flows_in_a_young_cluster_is_seen_after_two_looks() {
 }
 
 #[test]
+fn retries_dead_letters_and_half_messages_are_told_with_what_is_missing() {
+    let mut m = model();
+    let told = |name: &str, told, at_ms| Update {
+        at_ms,
+        retry_at_ms: None,
+        told: Told::Broker(id(name), told),
+    };
+    let dead = |names: &[&str], broker: &str| {
+        let on = |name: &&str| {
+            let on = TopicOnBroker {
+                broker: id(broker),
+                ..TopicOnBroker::default()
+            };
+            ((*name).to_owned(), on)
+        };
+        BrokerTold::Topics(Ok((names.iter().map(on).collect(), None)))
+    };
+    let lag = |committed: i64, retried: i64| {
+        let row = |topic: &str, committed: i64, max: i64| GroupLag {
+            group: "CG".into(),
+            topic: topic.into(),
+            committed: Some(committed),
+            max,
+            ..GroupLag::default()
+        };
+        let rows = vec![row("T", committed, 9000), row("%RETRY%CG", 0, retried)];
+        BrokerTold::Lag(Ok(rows))
+    };
+    assert_eq!(
+        (m.retry_total().value, m.dead_total().value, m.half_total().value),
+        (None, None, None)
+    );
+    for broker in ["a", "b"] {
+        m.fold(runtime(broker, Ok(1), 2000));
+        m.fold(told(broker, dead(&["%DLQ%CG"], broker), 2000));
+    }
+    m.fold(told("a", BrokerTold::Half(Ok(7)), 2000));
+    m.fold(told("a", BrokerTold::Dead("%DLQ%CG".into(), Ok(40)), 2000));
+    m.fold(told("b", BrokerTold::Dead("%DLQ%CG".into(), Ok(1)), 2000));
+    m.fold(told("a", lag(0, 0), 2000));
+    m.settle(2000, INTERVAL);
+    assert_eq!(
+        m.dead_total(),
+        Total {
+            value: Some(0.0),
+            partial: false
+        }
+    );
+    assert_eq!(
+        m.half_total(),
+        Total {
+            value: Some(7.0),
+            partial: true
+        }
+    );
+    // Three more, and the first two of a group that had none.
+    m.fold(told("a", dead(&["%DLQ%CG", "%DLQ%New"], "a"), 12_000));
+    m.fold(told("a", BrokerTold::Dead("%DLQ%CG".into(), Ok(43)), 12_000));
+    m.fold(told("a", BrokerTold::Dead("%DLQ%New".into(), Ok(2)), 12_001));
+    m.fold(told("b", BrokerTold::Half(Ok(1)), 12_000));
+    m.fold(told("a", lag(1000, 120), 12_000));
+    m.settle(12_000, INTERVAL);
+    assert_eq!(m.dead_total().value, Some(5.0));
+    assert_eq!(
+        m.half_total(),
+        Total {
+            value: Some(8.0),
+            partial: false
+        }
+    );
+    assert_eq!(
+        m.retry_total(),
+        Total {
+            value: Some(12.0),
+            partial: true
+        }
+    );
+    // 12/s come back of 100/s: that is more than a tenth.
+    let storm = m
+        .findings
+        .iter()
+        .find(|f| f.rule == "retry-storm")
+        .expect("a finding");
+    assert_eq!(storm.text, "group CG retries 12/s of 100/s consumed");
+    m.fold(told("a", lag(3000, 130), 22_000));
+    m.settle(22_000, INTERVAL);
+    assert!(m.findings.iter().all(|f| f.rule != "retry-storm"), "1/s of 200/s");
+}
+
+#[test]
 fn nothing_known_is_not_zero() {
     let m = model();
     assert_eq!(m.put_total().value, None);

@@ -84,6 +84,10 @@ pub enum BrokerTold {
     Lag(Answer<Vec<GroupLag>>),
     /// Queues behind the read queues that hold unread messages, by topic.
     Stranded(Answer<BTreeMap<String, Vec<Stranded>>>),
+    /// Half messages that are not decided.
+    Half(Answer<i64>),
+    /// Messages ever stored in a dead-letter topic.
+    Dead(String, Answer<i64>),
     /// Beats that passed while it was slow to answer, and were skipped.
     Missed(u64),
 }
@@ -114,6 +118,7 @@ impl BrokerTold {
             Self::TopicRate(_, answer) => denial(answer),
             Self::Lag(answer) => denial(answer),
             Self::Stranded(answer) => denial(answer),
+            Self::Half(answer) | Self::Dead(_, answer) => denial(answer),
             Self::Missed(_) => None,
         }
     }

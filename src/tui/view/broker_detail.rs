@@ -10,7 +10,7 @@ use super::theme::Role;
 use super::{age_ms, brokers, text};
 use crate::client::RuntimeInfo;
 use crate::client::runtime_info::{PoolQueue, Rates};
-use crate::client::snapshot::BrokerState;
+use crate::client::snapshot::{BrokerState, Seen};
 use crate::client::words::counted;
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::app::{App, Pane};
@@ -292,6 +292,15 @@ fn flows(app: &App, broker: &BrokerState, info: &RuntimeInfo, area: Rect) -> Vec
             .to_string()
     });
     columns.insert(1, ("dlqs".to_owned(), dead, Role::Plain));
+    let half = app.shown().half_of(&broker.broker).and_then(Seen::get);
+    columns.insert(
+        1,
+        (
+            "half".to_owned(),
+            known(half, |n| text::count(*n as f64)),
+            Role::Plain,
+        ),
+    );
     for (name, value, role) in columns {
         let width = text::width(&name).max(text::width(&value)) + 1;
         if used + width > room {

@@ -8,7 +8,7 @@ use super::{cell, text};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Subject};
 use crate::client::lag::GroupKind;
-use crate::client::snapshot::{GroupLag, GroupState};
+use crate::client::snapshot::GroupState;
 use crate::tui::app::App;
 use crate::tui::history::{self, Eta, Trend};
 use crate::tui::model::{Model, SLOPE_WINDOW_MS};
@@ -70,10 +70,6 @@ pub fn table(app: &App) -> Table {
         };
         let broadcast = known.is_some_and(|b| b.kind == GroupKind::Broadcasting);
         let lag = if broadcast { None } else { group.total_lag() };
-        let retry: i64 = rows()
-            .filter(|r| is_retry(&r.topic))
-            .filter_map(GroupLag::lag)
-            .sum();
         table.rows.push(Row {
             id: name.clone(),
             name: name.clone(),
@@ -101,11 +97,8 @@ pub fn table(app: &App) -> Table {
                     let bound = bound(silent || brief.partial);
                     Cell::count(bound, model.taken(name, brief.tps, app.shown_ms()))
                 }),
-                match lag {
-                    Some(_) => {
-                        let bound = bound(group.partial);
-                        Cell::count(bound, retry as f64)
-                    }
+                match model.flows.get(name).and_then(|flow| flow.retry) {
+                    Some(retry) => Cell::count(bound(group.partial), retry),
                     None => Cell::unknown(),
                 },
                 note(

@@ -312,6 +312,13 @@ fn group_panes(body: Rect, clients: u16) -> Vec<(Pane, Rect)> {
     ]
 }
 
+/// Rows of what a reset means: all of it, as long as the rows of its queues have some.
+fn effect_rows(app: &App, area: Rect) -> u16 {
+    let lines = super::offsets::effect_lines(app, usize::from(area.width.saturating_sub(4))).len();
+    let most = area.height.saturating_sub(7).max(8);
+    u16::try_from(lines + 2).unwrap_or(u16::MAX).clamp(8, most)
+}
+
 fn offsets(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
     if !roomy(body) {
         // What a reset means is as important as its rows.
@@ -322,11 +329,13 @@ fn offsets(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
         if shown == Pane::Effect {
             return vec![(Pane::Effect, body)];
         }
-        let (preview, effect) = above(body, body.height.saturating_sub(8));
+        let effect = effect_rows(app, body);
+        let (preview, effect) = above(body, body.height.saturating_sub(effect));
         return vec![(Pane::Preview, preview), (Pane::Effect, effect)];
     }
     let (positions, rest) = above(body, (body.height / 3).max(6));
-    let (preview, effect) = above(rest, rest.height - 8);
+    let effect = effect_rows(app, rest);
+    let (preview, effect) = above(rest, rest.height.saturating_sub(effect));
     vec![
         (Pane::Positions, positions),
         (Pane::Preview, preview),

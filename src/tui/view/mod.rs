@@ -42,6 +42,7 @@ impl App {
         Theme {
             colour: self.settings.colour,
             palette: self.settings.palette,
+            context: self.settings.badge,
         }
     }
 }
@@ -151,10 +152,14 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
         format!("{}ms", interval.as_millis())
     };
     let mut right: Vec<Piece> = Vec::new();
-    if let Some(frozen) = &app.frozen {
-        let age = text::age(age_ms(app.now_ms, frozen.at_ms));
-        right.push((format!(" FROZEN {age:>3} "), Role::Badge));
-    }
+    // The moment, and no age: nothing of a held display moves, so that it is not drawn again.
+    let now = match &app.frozen {
+        Some(frozen) => {
+            right.push((format!(" FROZEN {} ", clock(app, frozen.at_ms)), Role::Badge));
+            String::new()
+        }
+        None => format!("{} ", clock(app, app.now_ms)),
+    };
     let flying = app.works.iter().filter(|w| w.is_running()).count();
     if flying > 0 {
         right.push((
@@ -162,10 +167,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
             Role::Warn,
         ));
     }
-    right.push((
-        format!(" ↻{interval} {mode} {} ", clock(app, app.shown_ms())),
-        Role::Plain,
-    ));
+    right.push((format!(" ↻{interval} {mode} {now}"), Role::Plain));
     let end = at_right(buffer, area, theme, &right);
 
     if app.store.offline {
@@ -195,7 +197,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut groups: Vec<Vec<Piece>> = vec![
         vec![
             (" rmq ".to_owned(), Role::Plain),
-            (format!(" {} ", app.settings.context), Role::Badge),
+            (format!(" {} ", app.settings.context), Role::Context),
             (" ".to_owned(), Role::Plain),
         ],
         ratio("ns", up, servers.len(), servers_asked).into(),

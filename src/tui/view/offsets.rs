@@ -1,6 +1,7 @@
 //! Committed offsets: which group and topic, where a reset would lead, what it means.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,6 +12,7 @@ use super::{grid, text};
 use crate::client::admin::group::is_system;
 use crate::client::findings::Subject;
 use crate::client::snapshot::GroupLag;
+use crate::client::time::duration;
 use crate::tui::app::{App, Pane};
 use crate::tui::deed::Sheet;
 use crate::tui::keys::Command;
@@ -102,7 +104,10 @@ pub fn preview_title(app: &App) -> String {
             "Preview  group {}  topic {}  {}",
             reset.group,
             reset.topic,
-            reset.goal.trim_start_matches("--").replacen('=', " ", 1)
+            (reset.goal.iter())
+                .map(|word| word.trim_start_matches("--").replacen('=', " ", 1))
+                .collect::<Vec<_>>()
+                .join("  ")
         ),
     }
 }
@@ -186,25 +191,23 @@ pub fn preview(app: &App) -> Table {
 /// What it means, and the command that does it.
 pub fn effect(app: &App, area: Rect, buffer: &mut Buffer) {
     let columns = usize::from(area.width.saturating_sub(2));
+    let theme = app.theme();
+    let lines = effect_lines(app, columns).into_iter();
+    for (line, y) in lines.zip(area.top()..area.bottom()) {
+        grid::pieces(buffer, area.x + 1, y, area.right() - 1, theme, &line);
+    }
+}
+
+fn pair(label: &str, value: String) -> Vec<Piece> {
+    vec![(format!("{label:<9} "), Role::Label), (value, Role::Plain)]
+}
+
+/// What [`effect`] shows in so many columns.
+pub fn effect_lines(app: &App, columns: usize) -> Vec<Vec<Piece>> {
     let mut lines: Vec<Vec<Piece>> = Vec::new();
-    let pair = |label: &str, value: String| -> Vec<Piece> {
-        vec![(format!("{label:<9} "), Role::Label), (value, Role::Plain)]
-    };
     match (&app.reset, sheet(app)) {
         (Some(reset), Some(Ok(sheet))) => {
-            for key in ["replays", "skips", "clients"] {
-                if let Some(value) = sheet.total(key) {
-                    let unit = match (key, value) {
-                        ("clients", "0") => " online: the offsets are written, the group goes on there",
-                        ("clients", _) => " online: told by the broker; their next commits are watched",
-                        _ => " messages",
-                    };
-                    let value = value
-                        .parse::<i64>()
-                        .map_or_else(|_| value.to_owned(), text::grouped);
-                    lines.push(pair(key, format!("{value}{unit}")));
-                }
-            }
+            lines.extend(facts(sheet));
             lines.extend(
                 sheet
                     .failed
@@ -239,17 +242,79 @@ pub fn effect(app: &App, area: Rect, buffer: &mut Buffer) {
             lines.push(vec![(
                 format!(
                     "Nothing moves before {}: the preview says for each queue what would be read again or never.",
-                    app.key(crate::tui::keys::Command::Apply)
+                    app.key(Command::Apply)
                 ),
                 Role::Plain,
             )]);
+            if !app.settings.read_only {
+                lines.push(vec![(
+                    format!(
+                        "{} takes the last move of the selected group back, also one of an earlier session.",
+                        app.key(Command::Undo)
+                    ),
+                    Role::Plain,
+                )]);
+            }
         }
     }
-    let theme = app.theme();
-    let lines = lines.iter().flat_map(|line| wrapped(line, columns));
-    for (line, y) in lines.zip(area.top()..area.bottom()) {
-        grid::pieces(buffer, area.x + 1, y, area.right() - 1, theme, &line);
+    lines.iter().flat_map(|line| wrapped(line, columns)).collect()
+}
+
+/// What the preview says beside its rows.
+fn facts(sheet: &Sheet) -> Vec<Vec<Piece>> {
+    let mut lines = Vec::new();
+    let of = |key: &str| {
+        let json = sheet.total(key)?;
+        serde_json::from_str::<serde_json::Value>(json)
+            .ok()
+            .filter(|value| !value.is_null())
+    };
+    let replay = || {
+        let took = Duration::from_secs(of("replay_seconds")?.as_u64()?);
+        let rate = of("consume_tps")?.as_f64()?;
+        Some(format!(", ~{} at {}/s", duration(took), text::count(rate)))
+    };
+    for key in ["replays", "skips", "clients"] {
+        let Some(value) = sheet.total(key) else { continue };
+        let unit = match (key, value) {
+            ("clients", "0") => " online: the offsets are written, the group goes on there".to_owned(),
+            ("clients", _) => " online: told by the broker; their next commits are watched".to_owned(),
+            ("replays", _) => format!(" messages{}", replay().unwrap_or_default()),
+            _ => " messages".to_owned(),
+        };
+        let value = value
+            .parse::<i64>()
+            .map_or_else(|_| value.to_owned(), text::grouped);
+        lines.push(pair(key, format!("{value}{unit}")));
     }
+    // Brokers that would do the same stand together.
+    let mut alike: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for broker in of("brokers")
+        .as_ref()
+        .and_then(|all| all.as_array())
+        .into_iter()
+        .flatten()
+    {
+        let word = |key: &str| broker[key].as_str().unwrap_or("?").to_owned();
+        alike
+            .entry((word("version"), word("means")))
+            .or_default()
+            .push(word("broker"));
+    }
+    for ((version, means), names) in alike {
+        lines.push(pair("brokers", format!("{} {version}, {means}", names.join(" "))));
+    }
+    if of("popping").is_some_and(|pops| pops == true) {
+        let back = "messages held and not acknowledged come back after their invisible time";
+        lines.push(vec![
+            (format!("{:<9} ", "pop"), Role::Label),
+            (back.to_owned(), Role::Warn),
+        ]);
+    }
+    if let Some(file) = of("undo_file").as_ref().and_then(|file| file.as_str()) {
+        lines.push(pair("undo", format!("kept in {file}")));
+    }
+    lines
 }
 
 /// A line of pieces in lines of at most `columns`; what is broken off keeps the last piece's role.

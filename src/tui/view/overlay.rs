@@ -10,6 +10,7 @@ use crate::tui::app::{App, Overlay};
 use crate::tui::input::Input;
 use crate::tui::keys::Command;
 use crate::tui::palette;
+use crate::tui::want::Want;
 
 /// Draws the overlay, if there is one.
 pub fn draw(app: &App, buffer: &mut Buffer) {
@@ -34,13 +35,9 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
             let title = format!("Keys on {}", app.place.screen.name());
             scrolled(app, buffer, &title, help(app), *line);
         }
-        Some(Overlay::Diff(line)) => scrolled(
-            app,
-            buffer,
-            "Name servers: what only one of them lists",
-            diff(app),
-            *line,
-        ),
+        Some(Overlay::Diff(line)) => {
+            scrolled(app, buffer, "Name servers: where they differ", diff(app), *line)
+        }
         Some(Overlay::Sort(selected)) => {
             let columns = rows::of(app, app.focus()).columns;
             let sort = app.pane(app.focus()).sort;
@@ -115,6 +112,26 @@ fn help(app: &App) -> Vec<Vec<Piece>> {
     lines
 }
 
+/// How much of the routes was compared: permissions and queue counts.
+fn routes_seen(app: &App) -> String {
+    match app.compared() {
+        Some(compared) if compared.is_whole() => {
+            format!(
+                "= permissions and queue counts of all {} topics are compared",
+                compared.of
+            )
+        }
+        Some(compared) => format!(
+            "? permissions and queue counts of {} of {} topics are compared so far",
+            compared.topics, compared.of
+        ),
+        None => match &app.found(&Want::Routes).error {
+            Some(why) => format!("✗ permissions and queue counts: {why}"),
+            None => "? permissions and queue counts are being asked for".to_owned(),
+        },
+    }
+}
+
 fn diff(app: &App) -> Vec<Vec<Piece>> {
     let servers = &app.shown().snapshot.name_servers;
     let mut lines = Vec::new();
@@ -128,17 +145,19 @@ fn diff(app: &App) -> Vec<Vec<Piece>> {
                 lines.push(vec![("  ? not both answer".to_owned(), Role::Plain)]);
                 continue;
             }
-            let differ = rows::differences(a, b);
+            let differ = rows::disagreements(app, (i, a), (j, b));
             if differ.is_empty() {
                 lines.push(vec![(
                     "  ✓ list the same brokers and topics".to_owned(),
                     Role::Ok,
                 )]);
             }
-            for (only_left, what) in differ {
-                let who = if only_left { i } else { j } + 1;
-                lines.push(vec![(format!("  only ns{who}: {what}"), Role::Warn)]);
-            }
+            lines.extend(
+                differ
+                    .into_iter()
+                    .map(|(what, says)| vec![(format!("  {what}: {says}"), Role::Warn)]),
+            );
+            lines.push(vec![(format!("  {}", routes_seen(app)), Role::Plain)]);
         }
     }
     if servers.len() < 2 {

@@ -222,8 +222,8 @@ pub fn traffic(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The slowest and the most behind of the answering brokers.
-fn stores(app: &App) -> [Vec<Piece>; 2] {
+/// The slowest and the most behind of the answering brokers; what goes round and waits; the third line where there is room.
+fn stores(app: &App) -> [Vec<Piece>; 3] {
     let snapshot = &app.shown().snapshot;
     let answering: Vec<&RuntimeInfo> = snapshot
         .brokers
@@ -248,21 +248,31 @@ fn stores(app: &App) -> [Vec<Piece>; 2] {
         .reduce(f64::max);
     let label = |text: &str| (text.to_owned(), Role::Label);
     let plain = |text: String| (text, Role::Plain);
+    let model = app.shown();
+    let dead = total(model.dead_total(), "");
     [
         vec![
-            label("p99 "),
+            label("disk "),
+            plain(disk.map_or_else(unknown, |d| format!("{:.0}%", d * 100.0))),
+            label("  p99 "),
             plain(p99.map_or_else(unknown, |ms| format!("{ms:.0} ms"))),
-            label("  unflushed "),
+            label("  flush "),
             plain(bytes(worst(|r| r.flush_behind_bytes))),
             label("  dispatch "),
             plain(bytes(worst(|r| r.dispatch_behind_bytes))),
         ],
         vec![
-            label("disk "),
-            plain(disk.map_or_else(unknown, |d| format!("{:.0}%", d * 100.0))),
+            label("retry "),
+            plain(total(model.retry_total(), "/s")),
+            label("  new dlq "),
+            plain(dead),
             label("  delayed "),
             plain(delay.map_or_else(unknown, |n| text::count(n as f64))),
-            label("  send wait "),
+            label("  half "),
+            plain(total(model.half_total(), "")),
+        ],
+        vec![
+            label("send wait "),
             plain(worst(|r| r.send_pool.head_wait_ms).map_or_else(unknown, |ms| format!("{ms} ms"))),
         ],
     ]

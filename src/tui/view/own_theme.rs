@@ -43,6 +43,18 @@ const NAMES: [(&str, Color); 16] = [
     ("bright-white", Color::White),
 ];
 
+/// The colour of a name, of those that a terminal's own palette decides.
+pub fn named(text: &str) -> Result<Color, String> {
+    let known = NAMES.iter().find(|(name, _)| *name == text);
+    known.map(|(_, colour)| *colour).ok_or_else(|| {
+        let names: Vec<&str> = NAMES[..8].iter().map(|(name, _)| *name).collect();
+        format!(
+            "{text} is no colour: {}, each also with bright- in front",
+            names.join(", ")
+        )
+    })
+}
+
 /// Reads a theme's text. What is wrong names its key.
 pub fn parse(text: &str) -> Result<Colours, String> {
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
@@ -111,10 +123,7 @@ fn colour(value: &toml::Value) -> Option<Color> {
                 let [_, r, g, b] = number.to_be_bytes();
                 return Some(Color::Rgb(r, g, b));
             }
-            NAMES
-                .iter()
-                .find(|(name, _)| name == text)
-                .map(|(_, colour)| *colour)
+            named(text).ok()
         }
         _ => None,
     }
@@ -136,6 +145,7 @@ mod tests {
         let theme = Theme {
             colour: true,
             palette: Palette::Own(own),
+            context: None,
         };
         assert_eq!(theme.style(Role::Ok).fg, Some(Color::LightGreen));
         assert_eq!(theme.style(Role::Warn).fg, Some(Color::Indexed(214)));
@@ -159,6 +169,7 @@ mod tests {
             Role::Crit,
             Role::Selected,
             Role::Badge,
+            Role::Context,
         ] {
             assert_eq!((mono.style(role).fg, mono.style(role).bg), (None, None));
         }
@@ -174,6 +185,7 @@ mod tests {
         let theme = Theme {
             colour: true,
             palette: Palette::Own(selected),
+            context: None,
         };
         assert_eq!(theme.style(Role::Selected), Style::new().bg(Color::Blue));
     }

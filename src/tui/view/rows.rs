@@ -520,8 +520,8 @@ fn name_servers(app: &App) -> Table {
                 topics,
                 scan,
                 server_limit(server),
-                route_hash(server),
-                disagrees(snapshot, index),
+                route_hash(app, server),
+                disagrees(app, index),
             ],
         });
     }
@@ -541,8 +541,8 @@ fn server_limit(server: &NameServerState) -> Cell {
     }
 }
 
-/// A hash of what the name server lists; equal on two servers that list the same.
-fn route_hash(server: &NameServerState) -> Cell {
+/// A hash of what the name server lists and, as far as that was looked at, routes; equal on two servers that do the same.
+fn route_hash(app: &App, server: &NameServerState) -> Cell {
     let (Some(table), Some(topics)) = (server.cluster.fresh(), server.topics.fresh()) else {
         return Cell::unknown();
     };
@@ -553,6 +553,11 @@ fn route_hash(server: &NameServerState) -> Cell {
         .collect();
     lines.extend(topics.iter().map(|t| format!("topic {t}")));
     lines.sort_unstable();
+    lines.extend(
+        app.compared()
+            .and_then(|compared| compared.hashes.get(&server.addr))
+            .map(|hash| format!("{hash:08x}")),
+    );
     let hash = crc32fast::hash(lines.join("\n").as_bytes());
     Cell::text(format!("{hash:08x}"))
 }
@@ -582,29 +587,49 @@ pub fn differences(a: &NameServerState, b: &NameServerState) -> Vec<(bool, Strin
     out
 }
 
-fn disagrees(snapshot: &Snapshot, index: usize) -> Cell {
-    let server = &snapshot.name_servers[index];
-    if snapshot.name_servers.len() < 2 {
+/// What two name servers say differently, with what each says: brokers and topics that only one lists, then routes.
+pub fn disagreements(
+    app: &App,
+    (i, a): (usize, &NameServerState),
+    (j, b): (usize, &NameServerState),
+) -> Vec<(String, String)> {
+    let only = |left: bool| format!("only on ns{}", if left { i } else { j } + 1);
+    let mut found: Vec<(String, String)> = differences(a, b)
+        .into_iter()
+        .map(|(left, what)| (what, only(left)))
+        .collect();
+    if let Some(compared) = app.compared() {
+        let says = |left, right| format!("ns{} {left}, ns{} {right}", i + 1, j + 1);
+        let routes = compared.between(&a.addr, &b.addr);
+        found.extend(routes.map(|(what, left, right)| (what, says(left, right))));
+    }
+    found
+}
+
+fn disagrees(app: &App, index: usize) -> Cell {
+    let servers = &app.shown().snapshot.name_servers;
+    let server = &servers[index];
+    if servers.len() < 2 {
         return Cell::none();
     }
     if !server.is_up() {
         return Cell::unknown();
     }
-    let others = snapshot
-        .name_servers
+    let others = servers
         .iter()
         .enumerate()
         .filter(|(i, s)| *i != index && s.is_up());
-    let found: Vec<(usize, Vec<(bool, String)>)> = others
-        .map(|(i, other)| (i, differences(server, other)))
-        .filter(|(_, d)| !d.is_empty())
-        .collect();
-    match found.first() {
-        None => Cell::of("✓ no", Role::Ok),
-        Some((other, differ)) => {
-            let text = format!("! {} with ns{}: {}", differ.len(), other + 1, differ[0].1);
-            Cell::of(text, Role::Warn).by(differ.len() as f64)
+    let found = others
+        .map(|other| (other.0, disagreements(app, (index, server), other)))
+        .find(|(_, lines)| !lines.is_empty());
+    match (found, app.compared()) {
+        (Some((other, lines)), _) => {
+            let text = format!("! {} with ns{}: {}", lines.len(), other + 1, lines[0].0);
+            Cell::of(text, Role::Warn).by(lines.len() as f64)
         }
+        (None, Some(compared)) if compared.is_whole() => Cell::of("✓ no", Role::Ok),
+        (None, Some(compared)) => Cell::text(format!("no, {} of {} routes", compared.topics, compared.of)),
+        (None, None) => Cell::text("no, routes ?"),
     }
 }
 

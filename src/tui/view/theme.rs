@@ -23,8 +23,10 @@ pub enum Role {
     Data,
     /// The selected row.
     Selected,
-    /// The badge with the context's name.
+    /// A badge.
     Badge,
+    /// The badge with the context's name.
+    Context,
 }
 
 /// A choice of colours.
@@ -111,6 +113,16 @@ pub struct Theme {
     pub colour: bool,
     /// Which ones.
     pub palette: Palette,
+    /// The colour of the context, behind its name.
+    pub context: Option<Color>,
+}
+
+/// What can be read on a colour.
+const fn on(colour: Color) -> Color {
+    match colour {
+        Color::Black | Color::Red | Color::Blue | Color::Magenta | Color::DarkGray => Color::White,
+        _ => Color::Black,
+    }
 }
 
 impl Theme {
@@ -133,12 +145,16 @@ impl Theme {
                     (fg, bg) => of(fg, bg),
                 },
                 Role::Badge => of(colours.badge, colours.badge_background),
+                Role::Context => match self.context {
+                    Some(colour) => of(Some(on(colour)), Some(colour)),
+                    None => of(colours.badge, colours.badge_background),
+                },
             }
         } else {
             match role {
                 Role::Plain | Role::Label | Role::Ok | Role::Data => plain,
                 Role::Focus | Role::Warn | Role::Crit => plain.add_modifier(Modifier::BOLD),
-                Role::Selected | Role::Badge => plain.add_modifier(Modifier::REVERSED),
+                Role::Selected | Role::Badge | Role::Context => plain.add_modifier(Modifier::REVERSED),
             }
         }
     }

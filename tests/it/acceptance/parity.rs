@@ -55,6 +55,7 @@ impl Console {
         let interval = Duration::from_secs(1);
         let settings = Settings {
             context: String::new(),
+            badge: None,
             interval,
             read_only: true,
             colour: false,

@@ -56,6 +56,7 @@ const CHANGES: &[(&str, &[i32])] = &[
     ("group resume CG", &[0]),
     ("offset set CG --topic T broker-a/0=0", &[0]),
     ("offset import OFFSETS", &[0]),
+    ("offset undo CG", &[0, 4]),
     ("message send --topic T --body y", &[0]),
     ("message resend ID", &[0]),
     ("message push ID --topic T --group CG", &[0, 4, 9]),

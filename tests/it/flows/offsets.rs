@@ -173,5 +173,66 @@ async fn offsets_travel_through_files_and_between_groups() {
     reader.leave().await;
     done(&rmq, "group clone-offsets CG CG2 --yes").await;
     assert_eq!(committed(&rmq, "CG2").await, [3, 5]);
+    // The same as a reset with its preview, in one topic; a group goes nowhere but where the other is.
+    done(&rmq, "offset set CG2 --topic T broker-a/0=0 broker-a/1=1 --yes").await;
+    let like = done(&rmq, "group reset CG2 --topic T --from-group CG -o json").await;
+    assert_eq!(preview_of(&json(&like)), (0, 7));
+    done(&rmq, "group reset CG2 --topic T --from-group CG --execute --yes").await;
+    assert_eq!(committed(&rmq, "CG2").await, [3, 5]);
+    let none = rmq.line("group reset CG2 --topic T --from-group Nobody").await;
+    assert_eq!(none.code, 4, "{none:?}");
+    let itself = rmq.line("group reset CG2 --topic T --from-group CG2").await;
+    assert_eq!(itself.code, 2, "{itself:?}");
+    cluster.stop().await;
+}
+
+/// What a preview says of the way there, and that the last move is taken back without its line.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_facts_of_a_reset_are_told_and_its_undo_is_found_again() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = consumed(&cluster).await;
+    let none = rmq.line("offset undo CG --yes").await;
+    assert_eq!(none.code, 4, "{none:?}");
+
+    let preview = done(&rmq, "group reset CG --topic T --to 0").await;
+    for part in [
+        "server-side reset on",
+        "how long a replay takes is not known",
+        "the present offsets will be kept as",
+    ] {
+        assert!(preview.stderr.contains(part), "{part}: {preview:?}");
+    }
+    let summary = json(&done(&rmq, "group reset CG --topic T --to 0 -o json").await)["summary"].clone();
+    let broker = &summary["brokers"][0];
+    assert_eq!(broker["broker"], "broker-a");
+    assert_eq!(
+        (&broker["server_side_reset"], &broker["method"]),
+        (&Value::from(true), &Value::from("server-side reset"))
+    );
+    assert!(
+        broker["version"].as_str().is_some_and(|v| !v.is_empty()),
+        "{summary}"
+    );
+    assert_eq!(
+        (&summary["popping"], &summary["replay_seconds"]),
+        (&Value::from(false), &Value::Null)
+    );
+    let kept = summary["undo_file"].as_str().unwrap();
+    assert!(kept.ends_with("offsets/CG-TIME.json"), "{kept}");
+
+    done(&rmq, "group reset CG --topic T --to 0 --execute --yes=CG").await;
+    let files = std::path::Path::new(kept).parent().unwrap();
+    let names: Vec<String> = (std::fs::read_dir(files).unwrap())
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.len() == 1 && names[0].starts_with("CG-"), "{names:?}");
+    assert_eq!(committed(&rmq, "CG").await, [0, 0]);
+    let other = rmq.line("offset undo CG --topic U --yes").await;
+    assert_eq!(other.code, 4, "another topic was not moved: {other:?}");
+    done(&rmq, "offset undo CG --topic T --yes=CG").await;
+    assert_eq!(committed(&rmq, "CG").await, [5, 5]);
+    // The undo is a move as well, and taken back alike.
+    done(&rmq, "offset undo CG --yes=CG").await;
+    assert_eq!(committed(&rmq, "CG").await, [0, 0]);
     cluster.stop().await;
 }

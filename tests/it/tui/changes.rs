@@ -3,7 +3,7 @@
 use rmq::client::findings::Subject;
 use rmq::client::scale::Progress;
 use rmq::client::scale::kept::{KeptWay, Stopped};
-use rmq::tui::app::{self, Action, App, Event, Screen};
+use rmq::tui::app::{self, Action, App, Event, Overlay, Pane, Screen};
 use rmq::tui::deed::{Deed, DeedTold, Level, Rehearsal, Report, StepLine};
 use rmq::tui::keys::Command;
 use rmq::tui::model::{Told, Update};
@@ -328,4 +328,180 @@ fn an_interrupted_scaling_is_taken_back_and_not_the_change_before_it() {
     };
     done(&mut app, &["topic", "scale", &topic, "--to=8"], interrupted);
     assert!(taken_back(&mut app).starts_with(&format!("topic scale {topic} --undo")));
+}
+
+/// The command that a key began, if any.
+fn begun(actions: &[Action]) -> Option<String> {
+    actions.iter().find_map(|action| match action {
+        Action::Rehearse(_, deed) => Some(deed.words.join(" ")),
+        _ => None,
+    })
+}
+
+#[test]
+fn configuration_and_pause_work_on_the_row_of_the_list() {
+    let mut app = console(Story::Healthy, Screen::Groups, Look::of((100, 30)));
+    let row = app.visible(Pane::Groups)[1].clone();
+    press(&mut app, "j");
+    for (key, wanted) in [("c", None), ("f", Some(format!("group pause {row}")))] {
+        // Nothing that was known before is fresh: it is asked for now.
+        press(&mut app, key);
+        let want = Want::Group(row.clone());
+        assert!(
+            app.wants().iter().any(|w| w.want == want && w.every.is_none()),
+            "{key}"
+        );
+        assert_eq!(app.overlay, None, "{key}");
+        let actions = answered(&mut app, &want);
+        match (&app.overlay, wanted) {
+            (Some(Overlay::Form(form)), None) => {
+                assert_eq!(form.base, ["group", "update", row.as_str()]);
+                assert_eq!(form.fields[0].input.text(), "true");
+            }
+            (Some(Overlay::Work(_)), Some(line)) => assert_eq!(begun(&actions), Some(line)),
+            other => panic!("{key}: {other:?}"),
+        }
+        press(&mut app, "esc");
+        assert!(
+            app.wants().iter().all(|w| w.want != want),
+            "{key}: it waits no more"
+        );
+    }
+    // Another key is another wish.
+    press(&mut app, "c");
+    press(&mut app, "k");
+    answered(&mut app, &Want::Group(row));
+    assert_eq!(app.overlay, None);
+}
+
+/// The story's answer to one question.
+fn answered(app: &mut App, want: &Want) -> Vec<Action> {
+    let update = Update {
+        at_ms: app.now_ms + 1,
+        retry_at_ms: None,
+        told: Told::Found(want.clone(), Ok(super::fixture::found(want, Story::Healthy))),
+    };
+    let now = app.now_ms + 1;
+    app::update(app, now, Event::Updates(vec![update]))
+}
+
+#[test]
+fn a_group_goes_one_way_and_single_queues_may_be_several() {
+    let mut app = console(Story::Healthy, Screen::Offsets, Look::of((100, 30)));
+    let fill = |app: &mut App, fields: &[(usize, &str)]| {
+        press(app, "t");
+        for (at, text) in fields {
+            let Some(Overlay::Form(form)) = &mut app.overlay else {
+                panic!("no form")
+            };
+            form.at = *at;
+            form.paste(text);
+        }
+        press(app, "enter");
+    };
+    let goal = |app: &App| app.reset.as_ref().unwrap().words().join(" ");
+    fill(&mut app, &[(3, "broker-a/0=7 broker-b/1=9")]);
+    assert_eq!(
+        goal(&app),
+        "group reset CID_audit -t orders --queue=broker-a/0=7 --queue=broker-b/1=9"
+    );
+    assert!(text(&picture(&app)).contains("queue broker-a/0=7  queue broker-b/1=9"));
+    fill(&mut app, &[(4, "CID_pay")]);
+    assert_eq!(goal(&app), "group reset CID_audit -t orders --from-group=CID_pay");
+    fill(&mut app, &[(5, "before.json")]);
+    assert_eq!(
+        goal(&app),
+        "group reset CID_audit -t orders --from-file=before.json"
+    );
+    // Two ways at once are none, and the form stays.
+    fill(&mut app, &[(1, "latest"), (2, "-5")]);
+    assert!(matches!(app.overlay, Some(Overlay::Form(_))));
+    assert!(goal(&app).ends_with("before.json"));
+}
+
+#[test]
+fn offsets_go_into_a_file_and_the_last_move_of_another_session_is_taken_back() {
+    let mut app = console(Story::Healthy, Screen::Overview, Look::of((100, 30)));
+    press(&mut app, "8");
+    press(&mut app, "j");
+    press(&mut app, "e");
+    assert!(matches!(&app.overlay, Some(Overlay::Form(_))));
+    press(&mut app, "enter");
+    let Some(Overlay::Sheet(words, _)) = &app.overlay else {
+        panic!("{:?}", app.overlay)
+    };
+    assert_eq!(
+        words.join(" "),
+        "offset export CID_pay -t orders --out=offsets-CID_pay-20261129-120431.json"
+    );
+    assert!(
+        Want::Sheet(words.clone()).is_long(),
+        "it is not written again by itself"
+    );
+    press(&mut app, "esc");
+    // Nothing was moved from this console.
+    assert_eq!(begun(&press(&mut app, "u")), Some("offset undo CID_pay".into()));
+}
+
+#[test]
+fn a_preview_says_how_long_a_replay_takes_and_what_each_broker_does() {
+    let app = console(Story::Healthy, Screen::Offsets, Look::of((100, 30)));
+    let shown = text(&picture(&app));
+    for part in [
+        "851,484 messages, ~5m 16s at 2.7k/s",
+        "broker-a broker-b V5_3_3, server-side reset on",
+        "offsets/CID_audit-TIME.json",
+    ] {
+        assert!(shown.contains(part), "no \"{part}\" in\n{shown}");
+    }
+}
+
+#[test]
+fn a_scaling_and_a_new_topic_take_what_their_commands_take() {
+    let mut app = console(Story::Healthy, Screen::Topics, Look::of((100, 30)));
+    let fill = |app: &mut App, key: &str, fields: &[(&str, &str)]| {
+        press(app, key);
+        for (label, text) in fields {
+            let Some(Overlay::Form(form)) = &mut app.overlay else {
+                panic!("no form")
+            };
+            form.at = form.fields.iter().position(|f| f.label == *label).expect(label);
+            form.paste(text);
+        }
+        begun(&press(app, "enter")).expect("a command")
+    };
+    let scale = fill(
+        &mut app,
+        "q",
+        &[
+            ("read to", "16"),
+            ("write to", "8"),
+            ("brokers", "broker-a broker-b"),
+            ("ignore groups", "G1 G2"),
+        ],
+    );
+    let topic = scale.split(' ').nth(2).unwrap().to_owned();
+    assert_eq!(
+        scale,
+        format!(
+            "topic scale {topic} --read-to=16 --write-to=8 --broker=broker-a --broker=broker-b --ignore-group=G1 \
+             --ignore-group=G2"
+        )
+    );
+    press(&mut app, "esc");
+    let made = fill(
+        &mut app,
+        "n",
+        &[
+            ("name", "fresh"),
+            ("read queues", "8"),
+            ("write queues", "4"),
+            ("order", "yes"),
+            ("brokers", "broker-b"),
+        ],
+    );
+    assert_eq!(
+        made,
+        "topic create fresh --read-queues=8 --write-queues=4 --perm=6 --type=normal --order --broker=broker-b"
+    );
 }

@@ -8,6 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rmq::client::RuntimeInfo;
+use rmq::client::admin::namesrv::Difference;
 use rmq::client::lag::{GroupKind, Waiting};
 use rmq::client::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, Listed, LiveBroker, NameServerConfig,
@@ -17,6 +18,7 @@ use rmq::protocol::model::{DataVersion, Perm};
 use rmq::tui::app::{self, Action, App, Event, Screen, Settings};
 use rmq::tui::deed::{Sheet, SheetCell};
 use rmq::tui::model::{BrokerTold, ServerTold, Told, Update};
+use rmq::tui::routes::Compared;
 use rmq::tui::view;
 use rmq::tui::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
@@ -358,6 +360,7 @@ fn news(story: Story, t: i64) -> Vec<Update> {
             ));
         }
         out.push(update(at, told(BrokerTold::Lag(Ok(lag(c, story, t))))));
+        out.push(update(at, told(BrokerTold::Half(Ok(4)))));
     }
     out
 }
@@ -510,7 +513,8 @@ pub fn flood(app: &mut App) {
     answer(app, Story::Healthy);
 }
 
-fn found(want: &Want, story: Story) -> Found {
+/// What a story's servers answer.
+pub fn found(want: &Want, story: Story) -> Found {
     let failed = if story == Story::OneDead {
         BTreeMap::from([("broker-c".to_owned(), "no answer within 2.0s".to_owned())])
     } else {
@@ -568,6 +572,32 @@ fn found(want: &Want, story: Story) -> Found {
         Want::Messages(question) => Found::Messages(super::messages::answer(question, story)),
         Want::Dead(question) => Found::Dead(super::dead::answer(question, story)),
         Want::Ways => Found::Ways(Vec::new()),
+        Want::Routes => Found::Routes(Box::new(routes(story))),
+    }
+}
+
+/// A wipe of the write permission that reached one of the name servers, where one broker is dead.
+fn routes(story: Story) -> Compared {
+    let said = |perm: &str| format!("16/16 {perm}");
+    let wiped = Difference {
+        kind: "topic",
+        name: "orders".into(),
+        field: "broker-b".into(),
+        values: vec![
+            ("10.0.0.1:9876".into(), said("R--")),
+            ("10.0.0.2:9876".into(), said("RW-")),
+        ],
+    };
+    let differs = story == Story::OneDead;
+    let hashes = [
+        ("10.0.0.1:9876", 7),
+        ("10.0.0.2:9876", if differs { 8 } else { 7 }),
+    ];
+    Compared {
+        differences: differs.then_some(wiped).into_iter().collect(),
+        hashes: hashes.map(|(addr, hash)| (addr.to_owned(), hash)).into(),
+        topics: 3,
+        of: if differs { 4 } else { 3 },
     }
 }
 
@@ -718,6 +748,19 @@ fn sheet() -> Sheet {
             ("replays".into(), "851484".into()),
             ("skips".into(), "2".into()),
             ("clients".into(), "12".into()),
+            (
+                "brokers".into(),
+                r#"[{"broker":"broker-a","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"},
+                    {"broker":"broker-b","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"}]"#
+                    .into(),
+            ),
+            ("popping".into(), "false".into()),
+            ("consume_tps".into(), "2700.0".into()),
+            ("replay_seconds".into(), "316".into()),
+            (
+                "undo_file".into(),
+                r#""/home/op/.local/state/rmq/offsets/CID_audit-TIME.json""#.into(),
+            ),
         ],
         lines: Vec::new(),
         failed: Vec::new(),
@@ -728,6 +771,7 @@ fn sheet() -> Sheet {
 fn told(story: Story) -> App {
     let settings = Settings {
         context: "PROD sh-prod".into(),
+        badge: None,
         interval: Duration::from_secs(2),
         read_only: false,
         colour: true,

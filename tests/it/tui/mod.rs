@@ -10,6 +10,7 @@ mod messages;
 mod monkey;
 mod polling;
 mod program;
+mod routes;
 mod screens;
 mod servers;
 mod state;

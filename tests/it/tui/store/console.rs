@@ -88,6 +88,7 @@ impl Console {
 fn console(root: &Path, look: Look) -> App {
     let settings = Settings {
         context: String::new(),
+        badge: None,
         interval: Duration::from_secs(2),
         read_only: true,
         colour: look.colour,
