@@ -20,17 +20,22 @@ struct Hanging {
 
 impl Hanging {
     async fn start(cluster: &Cluster, rmq: &Rmq, line: &str) -> Self {
-        let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let hanging = Self::spawn(rmq, line);
         loop {
             let line = ["broker", "get-config", "broker-a", "fileReservedTime"];
             let rows = cluster.rmq().rows(&line).await;
             if rows[0]["value"] == "47" {
-                return Self { child, stderr };
+                return hanging;
             }
         }
+    }
+
+    fn spawn(rmq: &Rmq, line: &str) -> Self {
+        let mut command = rmq.command(&line.split(' ').collect::<Vec<_>>());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
     }
 
     fn ctrl_c(&self) {
