@@ -80,7 +80,7 @@ pub struct ResetArgs {
     #[arg(long, value_name = "FILE")]
     from_file: Option<PathBuf>,
     /// Where this group is; only the queues it has a position in
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["to", "to_offset", "shift", "queue", "from_file"])]
     from_group: Option<String>,
     /// Do it; without this flag the result is only shown
     #[arg(long)]
@@ -220,8 +220,6 @@ pub fn read_file(path: &std::path::Path) -> Result<SavedOffsets, Failure> {
 /// `rmq group reset`
 pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
     names(&args.group, &args.topic)?;
-    let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
-    session.warn_of_dead_name_servers();
     let goal = if let Some(to) = &args.to {
         match to {
             To::Offset(offset) => Goal::Offset(*offset),
@@ -259,6 +257,7 @@ pub async fn reset(session: &Session, args: ResetArgs) -> Result<(), Failure> {
         })?;
         Goal::Exact(offsets)
     } else if let Some(source) = &args.from_group {
+        let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
         goal_of_group(session, &brokers, source, (&args.group, &args.topic)).await?
     } else {
         Goal::Exact(BTreeMap::new())

@@ -75,7 +75,35 @@ async fn wrong_usage_ends_with_2_and_touches_nothing() {
             "2099-01-01 00:00:00.000 is in the future",
         ),
         (&["config", "set", "c", "namesrv", "nonsense"], "HOST:PORT"),
-        (&["config", "set", "c", "colour", "red"], "colour"),
+        (&["config", "set", "c", "color", "red"], "color"),
+        (
+            &[
+                "group",
+                "reset",
+                "G",
+                "--topic",
+                "T",
+                "--from-group",
+                "H",
+                "--queue",
+                "broker-a/0=5",
+            ],
+            "cannot be used with",
+        ),
+        (
+            &[
+                "group",
+                "reset",
+                "G",
+                "--topic",
+                "T",
+                "--from-group",
+                "H",
+                "--to",
+                "earliest",
+            ],
+            "cannot be used with",
+        ),
         (&["completion", "tcsh"], "tcsh"),
     ];
     for (args, part) in cases {

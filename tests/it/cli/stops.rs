@@ -81,7 +81,10 @@ impl Hanging {
 async fn a_change_that_is_left_keeps_its_way_back() {
     let (cluster, wire, rmq, through) = tapped(&["broker-a"]).await;
     let slow = through.replace("--timeout 1s", "--timeout 60s");
-    let undo = "rmq broker set-config broker-a fileReservedTime=72";
+    let undo = format!(
+        "rmq broker set-config {} fileReservedTime=72",
+        cluster.brokers[0].addr()
+    );
     wire.lies[0].lock().unwrap().mute_to = vec![UpdateBrokerConfig::CODE];
 
     // Twice: it leaves at once.
@@ -95,7 +98,7 @@ async fn a_change_that_is_left_keeps_its_way_back() {
     assert!(out.contains(&format!("undo: {undo}")), "{out}");
     let kept = journal(&rmq);
     assert_eq!(kept.len(), 1);
-    assert!(kept[0]["undo"].as_str().unwrap().starts_with(undo), "{kept:?}");
+    assert!(kept[0]["undo"].as_str().unwrap().starts_with(&undo), "{kept:?}");
     let back = kept[0]["undo"].as_str().unwrap().to_owned();
     wire.lies[0].lock().unwrap().mute_to.clear();
     ok(&rmq, &format!("{} {through}", back.strip_prefix("rmq ").unwrap())).await;
@@ -120,7 +123,7 @@ async fn a_change_that_is_left_keeps_its_way_back() {
         journal(&rmq).last().unwrap()["undo"]
             .as_str()
             .unwrap()
-            .starts_with(undo)
+            .starts_with(&undo)
     );
     wire.stop().await;
     cluster.stop().await;
@@ -161,11 +164,7 @@ async fn a_send_is_kept_and_guarded() {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
     let status = ["topic", "status", "T"];
-    while cluster.rmq().rows(&status).await[0]["max_offset"]
-        .as_i64()
-        .unwrap()
-        < 8
-    {}
+    while cluster.rmq().rows(&status).await[0]["max"].as_i64().unwrap() < 8 {}
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
     let done = tokio::task::spawn_blocking(|| child.wait_with_output())
         .await
@@ -173,9 +172,7 @@ async fn a_send_is_kept_and_guarded() {
         .unwrap();
     assert_eq!(done.status.code(), Some(130));
     let told = String::from_utf8(done.stdout).unwrap().lines().count() as i64;
-    let there = cluster.rmq().rows(&status).await[0]["max_offset"]
-        .as_i64()
-        .unwrap();
+    let there = cluster.rmq().rows(&status).await[0]["max"].as_i64().unwrap();
     assert_eq!(told, there - 5, "every message that was sent is told");
     assert!(
         journal(&rmq).last().unwrap()["steps"][0]["result"]
