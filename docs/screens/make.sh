@@ -44,7 +44,7 @@ shows() {
 
 # Writes the screen to a file.
 take() {
-    tmux capture-pane -p -t s | sed 's/[[:space:]]*$//' >"$here/$1.txt"
+    tmux capture-pane -p -t s | sed "s|$dir|~|; s/[[:space:]]*\$//" >"$here/$1.txt"
     echo "$1"
 }
 

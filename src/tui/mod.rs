@@ -150,6 +150,8 @@ impl Default for Options {
 
 /// Shortest time between two frames that news alone cause.
 const FRAME: Duration = Duration::from_millis(50);
+/// Shortest time between two looks at the news: answers of one round come together, and are judged and drawn together.
+const NEWS: Duration = Duration::from_millis(100);
 /// Updates folded before the next look at the keys.
 const BATCH: usize = 256;
 
@@ -274,6 +276,7 @@ async fn events(
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut next_news = tokio::time::Instant::now();
     let mut signals = Signals::new()?;
     let clipboard = clipboard::Terminal::here();
     loop {
@@ -297,11 +300,15 @@ async fn events(
                 // The terminal is gone, and with it the operator.
                 None => return Ok(Left::Done),
             },
-            update = news.recv() => match update {
+            update = after(next_news, &mut news) => match update {
                 Some(first) => {
                     let mut batch = vec![first];
                     while batch.len() < BATCH && let Ok(more) = news.try_recv() {
                         batch.push(more);
+                    }
+                    // What is left over is not kept waiting.
+                    if batch.len() < BATCH {
+                        next_news = tokio::time::Instant::now() + NEWS;
                     }
                     Some(Event::Updates(batch))
                 }
@@ -366,6 +373,12 @@ async fn events(
             }
         }
     }
+}
+
+/// The next piece of news, not before a time.
+async fn after(at: tokio::time::Instant, news: &mut mpsc::Receiver<Update>) -> Option<Update> {
+    tokio::time::sleep_until(at).await;
+    news.recv().await
 }
 
 /// Waits for a time of the clock, epoch ms.
