@@ -372,8 +372,22 @@ proptest! {
         if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text)
             && let Ok(ours) = from_slice::<serde_json::Value>(text.as_bytes())
         {
-            prop_assert_eq!(ours, without_nulls(value));
+            prop_assert_eq!(plain(ours), plain(without_nulls(value)));
         }
+    }
+}
+
+/// Java reads `-0` as the integer 0, serde_json as the double -0.0.
+fn plain(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) => 0.into(),
+        Value::Array(items) => items.into_iter().map(plain).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (key, plain(value)))
+            .collect(),
+        other => other,
     }
 }
 
