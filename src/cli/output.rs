@@ -401,7 +401,7 @@ mod tests {
     use super::table::human;
     use super::*;
 
-    fn printer(format: Format) -> Printer {
+    pub fn printer(format: Format) -> Printer {
         Printer {
             format,
             columns: None,

@@ -47,6 +47,16 @@ fn order_conf(text: &str) -> Result<String, String> {
     }
 }
 
+/// The row of a name server whose order entry changes.
+pub fn step(addr: &str, before: Option<&str>, after: Option<&str>) -> Step {
+    Step {
+        target: format!("name server {addr}"),
+        field: "order_conf".into(),
+        before: before.unwrap_or("absent").into(),
+        after: after.unwrap_or("absent").into(),
+    }
+}
+
 /// The entry that a route stands for.
 pub fn of_route(route: &TopicRouteData) -> String {
     let mut parts: Vec<String> = route
@@ -158,12 +168,7 @@ async fn change(session: &Session, name: &str, value: Option<String>) -> Result<
         if before == value {
             continue;
         }
-        plan.steps.push(Step {
-            target: format!("name server {addr}"),
-            field: "order_conf".into(),
-            before: before.clone().unwrap_or_else(|| "absent".into()),
-            after: value.clone().unwrap_or_else(|| "absent".into()),
-        });
+        plan.steps.push(step(&addr, before.as_deref(), value.as_deref()));
         was.push((addr.clone(), before));
         writes.push((1, addr));
     }

@@ -86,7 +86,7 @@ impl Flows {
             _ => None,
         };
         for (name, (queues, sum)) in taken {
-            let flow = entry(&mut self.groups, name);
+            let flow = self.groups.entry(name.to_owned()).or_default();
             if flow.read(at_ms, queues, sum) {
                 flow.rate = match (flow.rate.get(), most) {
                     (Some(rate), Some(most)) => Seen::answered(rate.min(most), at_ms),
@@ -97,7 +97,12 @@ impl Flows {
         let mut told = Vec::new();
         for (name, queues) in ends {
             let sum = queues.values().fold(0u64, |sum, end| sum.saturating_add(*end));
-            if entry(&mut self.topics, name).read(at_ms, queues.len(), sum) {
+            if self
+                .topics
+                .entry(name.to_owned())
+                .or_default()
+                .read(at_ms, queues.len(), sum)
+            {
                 told.push(name.to_owned());
             }
         }
@@ -117,13 +122,6 @@ impl Flows {
         let lately = now_ms.saturating_sub(rate.as_of_ms) <= COUNTS_FOR_MS;
         rate.get().copied().filter(|_| lately)
     }
-}
-
-fn entry<'a>(flows: &'a mut HashMap<String, Flow>, name: &str) -> &'a mut Flow {
-    if !flows.contains_key(name) {
-        flows.insert(name.to_owned(), Flow::default());
-    }
-    flows.get_mut(name).expect("it was put in when it was not there")
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::events::{EventLog, Watch};
 use super::flow::Flows;
-use super::flows::{GroupFlow, Growth};
 use super::history::{Counter, Series};
 use super::record::Recorded;
+use super::retries::{GroupFlow, Growth};
 use super::standing::Standings;
 use super::want::{Found, Want};
 use crate::client::admin::group::is_system;

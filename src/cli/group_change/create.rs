@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::check_name;
 use super::fields::FieldArgs;
-use super::write::{Write, described, write};
+use super::write::{Write, write};
 use crate::cli::broker::cluster_of;
-use crate::cli::change::{self, Class, Plan, Step, mention};
+use crate::cli::change::{self, Class, Plan, mention};
 use crate::cli::exit::Failure;
 use crate::cli::scope::{ScopeArgs, lacking};
 use crate::cli::session::Session;
@@ -46,17 +46,8 @@ pub async fn create(session: &Session, args: CreateArgs) -> Result<(), Failure> 
     };
     let mut writes = Vec::new();
     for broker in absent {
-        plan.steps.push(Step {
-            target: broker.server().to_string(),
-            field: "group".into(),
-            before: "absent".into(),
-            after: described(&after),
-        });
-        let one = Write {
-            broker,
-            before: None,
-            after: after.clone(),
-        };
+        let (step, one) = Write::new_group(broker, after.clone());
+        plan.steps.push(step);
         writes.push((1, one));
     }
     mention(&mut plan, "group", &unread, !writes.is_empty())?;

@@ -1,6 +1,6 @@
 //! `rmq group update|pause|resume`.
 
-use super::write::{Write, described, write};
+use super::write::{Write, write};
 use super::{check_name, without_configuration};
 use crate::cli::broker::cluster_of;
 use crate::cli::change::{self, Class, Plan, Step, mention};
@@ -59,17 +59,8 @@ pub async fn update(
                     ..SubscriptionGroupConfig::default()
                 });
                 undo.push(format!("rmq group delete {name} --broker {}", broker.addr));
-                plan.steps.push(Step {
-                    target: broker.server().to_string(),
-                    field: "group".into(),
-                    before: "absent".into(),
-                    after: described(&after),
-                });
-                let one = Write {
-                    broker,
-                    before: None,
-                    after,
-                };
+                let (step, one) = Write::new_group(broker, after);
+                plan.steps.push(step);
                 writes.push((1, one));
                 continue;
             }

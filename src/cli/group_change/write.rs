@@ -1,6 +1,6 @@
 //! Writes group configurations and reads them back.
 
-use crate::cli::change::{self, Outcome};
+use crate::cli::change::{self, Outcome, Step};
 use crate::cli::session::Session;
 use crate::client::BrokerAt;
 use crate::client::admin::group_config::{differences, fields};
@@ -11,6 +11,27 @@ pub struct Write {
     pub broker: BrokerAt,
     pub before: Option<SubscriptionGroupConfig>,
     pub after: SubscriptionGroupConfig,
+}
+
+impl Write {
+    /// A group that a broker does not have yet, and its row.
+    pub fn new_group(broker: BrokerAt, after: SubscriptionGroupConfig) -> (Step, Self) {
+        let step = Step {
+            target: broker.server().to_string(),
+            field: "group".into(),
+            before: "absent".into(),
+            after: described(&after),
+        };
+        let before = None;
+        (
+            step,
+            Self {
+                broker,
+                before,
+                after,
+            },
+        )
+    }
 }
 
 /// A configuration in words.

@@ -235,23 +235,7 @@ fn nested(listing: &Listing) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::time::Zone;
-
-    fn printer(format: Format) -> Printer {
-        Printer {
-            format,
-            columns: None,
-            sort: None,
-            filter: None,
-            headers: true,
-            human: false,
-            color: false,
-            width: None,
-            zone: Zone::new(true),
-            context: None,
-            desk: None,
-        }
-    }
+    use crate::cli::output::tests::printer;
 
     fn detail() -> Detail {
         let mut queues = Listing::new("Queues", &[col("broker"), col("queue"), col("lag")]);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::write::Write;
-use crate::cli::change::{Plan, Step};
+use crate::cli::change::Plan;
 use crate::cli::exit::Failure;
 use crate::cli::session::Session;
 use crate::cli::topic::configs;
-use crate::cli::{kv, quoted};
+use crate::cli::{kv, quoted, topic_order};
 use crate::client::Which;
 
 /// An order entry that changes with its topic.
@@ -85,12 +85,8 @@ pub async fn order_entries(
         if before == value {
             continue;
         }
-        plan.steps.push(Step {
-            target: format!("name server {addr}"),
-            field: "order_conf".into(),
-            before: before.clone().unwrap_or_else(|| "absent".into()),
-            after: value.clone().unwrap_or_else(|| "absent".into()),
-        });
+        plan.steps
+            .push(topic_order::step(&addr, before.as_deref(), value.as_deref()));
         was.push((addr, before));
     }
     Ok(OrderChange {

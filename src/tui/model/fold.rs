@@ -8,10 +8,10 @@ use crate::client::findings::Severity;
 use crate::client::snapshot::{BrokerId, Seen};
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::dead::ask::Question as DeadQuestion;
-use crate::tui::flows::Growth;
 use crate::tui::history::{Counter, RATE_LEAST_MS, Reading, Series};
 use crate::tui::messages::search::Question;
 use crate::tui::record::{Recorded, Track};
+use crate::tui::retries::Growth;
 use crate::tui::want::{Found, TopicDetail, Want};
 
 impl Model {

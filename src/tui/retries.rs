@@ -24,7 +24,7 @@ impl GroupFlow {
         let sum = |offsets: &mut dyn Iterator<Item = i64>| {
             offsets
                 .map(|offset| u64::try_from(offset).unwrap_or(0))
-                .sum::<u64>()
+                .fold(0u64, u64::saturating_add)
         };
         let committed = sum(&mut first.iter().filter_map(|row| row.committed));
         rate(&mut self.consume, self.consumed.rate(at_ms, committed));
@@ -67,7 +67,7 @@ impl Growth {
 
     /// By how much it grew; `None` before it was looked at.
     pub fn grown(&self) -> Option<i64> {
-        Some(self.last? - self.first?)
+        Some(self.last?.saturating_sub(self.first?))
     }
 }
 
