@@ -10,6 +10,7 @@ use super::admin::cluster::registered;
 use super::error::{Error, Server};
 use super::snapshot::{
     BrokerConfigView, BrokerId, ClusterTable, GroupLag, Listed, LiveBroker, NameServerConfig, TopicOnBroker,
+    told_sum,
 };
 use super::{Client, Deadline, RuntimeInfo};
 use crate::protocol::body::ClusterInfo;
@@ -158,7 +159,9 @@ impl Client {
     /// Messages that were ever stored in a topic of a broker.
     pub async fn look_stored(&self, broker: &Server, topic: &str, deadline: Deadline) -> Result<i64, Error> {
         match self.topic_stats(broker, topic, deadline).await {
-            Ok(stats) => Ok(stats.offset_table.values().map(|range| range.max_offset).sum()),
+            Ok(stats) => Ok(told_sum(
+                stats.offset_table.values().map(|range| range.max_offset),
+            )),
             Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => Ok(0),
             Err(e) => Err(e),
         }

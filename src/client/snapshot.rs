@@ -396,11 +396,16 @@ pub struct GroupState {
     pub partial: bool,
 }
 
+/// The sum of numbers that servers tell, which may be any.
+pub fn told_sum(numbers: impl IntoIterator<Item = i64>) -> i64 {
+    numbers.into_iter().fold(0, i64::saturating_add)
+}
+
 impl GroupState {
     /// Total backlog, where any is known.
     pub fn total_lag(&self) -> Option<i64> {
         let rows = self.lag.get()?;
-        Some(rows.iter().filter_map(GroupLag::lag).sum())
+        Some(told_sum(rows.iter().filter_map(GroupLag::lag)))
     }
 }
 

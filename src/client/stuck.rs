@@ -42,10 +42,17 @@ pub fn stuck_queues(
     now_ms: i64,
     waits: impl Fn(&MessageQueue) -> Option<Duration>,
 ) -> Vec<&MessageQueue> {
+    // Its times are those of its own clock, and it pulls, or tries to, all the while.
+    let pulled = info
+        .mq_table
+        .values()
+        .map(|state| state.last_pull_timestamp)
+        .max();
+    let client_ms = pulled.filter(|at| *at > 0).unwrap_or(now_ms);
     let held = info.mq_table.iter().filter(|(_, state)| !state.droped);
     held.filter(|(queue, state)| {
         let standing = Standing {
-            consumed: ago(now_ms, state.last_consume_timestamp),
+            consumed: ago(client_ms, state.last_consume_timestamp),
             waits: waits(queue),
             unmoved: None,
         };

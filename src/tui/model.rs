@@ -24,7 +24,7 @@ use crate::client::admin::group::is_system;
 use crate::client::findings::Finding;
 use crate::client::skew::Skew;
 use crate::client::snapshot::{
-    BrokerId, BrokerState, GroupLag, GroupState, NameServerState, Seen, Snapshot, TopicState,
+    BrokerId, BrokerState, GroupLag, GroupState, NameServerState, Seen, Snapshot, TopicState, told_sum,
 };
 use crate::client::stranded::Stranded;
 
@@ -63,6 +63,8 @@ struct Parts {
     half: Seen<i64>,
     /// Dead-letter topics.
     dead: BTreeMap<String, Growth>,
+    /// Groups.
+    retries: BTreeMap<String, GroupFlow>,
     listed_ms: i64,
     put: Counter,
     get: Counter,
@@ -101,8 +103,6 @@ pub struct Model {
     pub topic_series: BTreeMap<String, Series>,
     /// Lag, by group.
     pub group_series: BTreeMap<String, Series>,
-    /// Consumed and retried, by group.
-    pub flows: BTreeMap<String, GroupFlow>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
     /// How long positions have been standing.
@@ -243,28 +243,41 @@ impl Model {
         let known = users.filter_map(GroupState::total_lag);
         let asked = self.parts.values().any(|p| p.lag.get().is_some());
         Total {
-            value: asked.then(|| known.sum::<i64>() as f64),
+            value: asked.then(|| told_sum(known) as f64),
             partial: self.lag_is_partial(),
         }
     }
 
     /// Messages a second that come back to be tried again, of all groups but the brokers' own.
     pub fn retry_total(&self) -> Total {
-        let users = self.flows.iter().filter(|(name, _)| !is_system(name));
+        let told = || self.parts.values().flat_map(|parts| &parts.retries);
+        let users = told().filter(|(name, _)| !is_system(name));
         let known: Vec<f64> = users.filter_map(|(_, flow)| flow.retry).collect();
-        let nobody = self.flows.is_empty() && self.parts.values().any(|p| p.lag.get().is_some());
+        let nobody = told().next().is_none() && self.parts.values().any(|p| p.lag.get().is_some());
         Total {
             value: (nobody || !known.is_empty()).then(|| known.iter().sum()),
             partial: self.lag_is_partial(),
         }
     }
 
+    /// Messages a second that come back to a group to be tried again, where some broker told it.
+    pub fn retry_of(&self, group: &str) -> Option<f64> {
+        let flows = self.parts.values().filter_map(|parts| parts.retries.get(group));
+        flows.filter_map(|flow| flow.retry).reduce(|sum, more| sum + more)
+    }
+
     /// Dead letters since the console watches their topics.
     pub fn dead_total(&self) -> Total {
-        self.over_masters(|parts| {
+        let mut total = self.over_masters(|parts| {
             parts.topics.get()?;
-            parts.dead.values().map(Growth::grown).sum()
-        })
+            let grown: Option<Vec<i64>> = parts.dead.values().map(Growth::grown).collect();
+            Some(told_sum(grown?))
+        });
+        total.partial |= self
+            .parts
+            .values()
+            .any(|parts| parts.dead.values().any(Growth::is_old));
+        total
     }
 
     /// Half messages that are not decided.

@@ -387,7 +387,9 @@ impl Task {
             .dead_at
             .is_none_or(|at| now.saturating_duration_since(at) >= DEAD_EVERY);
         if chosen.is_empty() && due {
-            let longest = self.dead.iter().min_by_key(|(_, at)| **at);
+            // One that was refused rests: its time is yet to come.
+            let awake = self.dead.iter().filter(|(_, at)| at.is_none_or(|at| at <= now));
+            let longest = awake.min_by_key(|(_, at)| **at);
             chosen.extend(longest.map(|(topic, _)| topic.clone()));
             self.dead_at = Some(now);
         }
@@ -529,7 +531,12 @@ impl Task {
             Job::Topics => TOPICS_EVERY,
             Job::TopicNames => TOPIC_NAMES_EVERY,
             Job::Half => HALF_EVERY,
-            Job::Dead(_) => return retry_at_ms,
+            Job::Dead(topic) => {
+                if outcome == Outcome::Refused {
+                    self.dead.insert(topic.clone(), Some(start + REFUSED));
+                }
+                return retry_at_ms;
+            }
             Job::Lag => {
                 let young = now.saturating_duration_since(self.started) < YOUNG;
                 lag_pause(took, wishes.interval, young)

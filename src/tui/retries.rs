@@ -8,6 +8,8 @@ use crate::protocol::model::RETRY_PREFIX;
 /// A group's messages on their way: how many it consumes, how many come back to be tried again.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupFlow {
+    /// Queues that the sums below are of: another number of them says nothing about the time before.
+    queues: usize,
     consumed: Counter,
     retried: Counter,
     /// Messages a second that it commits, without those tried again.
@@ -17,8 +19,14 @@ pub struct GroupFlow {
 }
 
 impl GroupFlow {
-    /// Takes in the positions of all brokers at a time.
-    pub fn take(&mut self, at_ms: u64, rows: &[GroupLag]) {
+    /// Takes in the positions on one broker at a time.
+    pub fn take(&mut self, at_ms: u64, rows: &[&GroupLag]) {
+        if self.queues != rows.len() {
+            *self = Self {
+                queues: rows.len(),
+                ..Self::default()
+            };
+        }
         let (again, first): (Vec<&GroupLag>, Vec<&GroupLag>) =
             rows.iter().partition(|row| row.topic.starts_with(RETRY_PREFIX));
         let sum = |offsets: &mut dyn Iterator<Item = i64>| {
@@ -37,7 +45,7 @@ impl GroupFlow {
 fn rate(known: &mut Option<f64>, reading: Reading) {
     match reading {
         Reading::Rate(rate) => *known = Some(rate),
-        // A broker that came or went, or a position that was moved: what was known is of another sum.
+        // A broker that began anew, or a position that was moved back: what was known is of another time.
         Reading::First => *known = None,
         Reading::TooSoon => {}
     }
@@ -48,6 +56,8 @@ fn rate(known: &mut Option<f64>, reading: Reading) {
 pub struct Growth {
     first: Option<i64>,
     last: Option<i64>,
+    /// The last look brought nothing.
+    is_old: bool,
 }
 
 impl Growth {
@@ -55,6 +65,7 @@ impl Growth {
     pub const NEW: Self = Self {
         first: Some(0),
         last: None,
+        is_old: false,
     };
 
     /// Takes in how many were ever stored. A topic that was made anew begins anew.
@@ -63,6 +74,17 @@ impl Growth {
             self.first = Some(stored);
         }
         self.last = Some(stored);
+        self.is_old = false;
+    }
+
+    /// Takes in that it was not told: there may be more by now.
+    pub fn miss(&mut self) {
+        self.is_old = true;
+    }
+
+    /// True when the last look brought nothing.
+    pub fn is_old(&self) -> bool {
+        self.is_old
     }
 
     /// By how much it grew; `None` before it was looked at.
@@ -88,15 +110,23 @@ mod tests {
     fn rates_of_a_group_come_from_its_positions_and_the_ends_of_its_retry_topic() {
         let mut flow = GroupFlow::default();
         let look = |flow: &mut GroupFlow, at: u64, committed: i64, retried: i64| {
-            flow.take(at, &[row("T", committed, 10_000), row("%RETRY%G", 3, retried)]);
+            flow.take(at, &[&row("T", committed, 10_000), &row("%RETRY%G", 3, retried)]);
             (flow.consume, flow.retry)
         };
         assert_eq!(look(&mut flow, 1_000, 100, 5), (None, None));
         assert_eq!(look(&mut flow, 11_000, 1100, 125), (Some(100.0), Some(12.0)));
-        // Two brokers answer one after the other.
+        // Too soon for a rate.
         assert_eq!(look(&mut flow, 11_100, 1200, 126), (Some(100.0), Some(12.0)));
         // A reset goes back: nothing is known of the rate.
         assert_eq!(look(&mut flow, 21_000, 0, 126), (None, Some(0.1)));
+        // One more queue, with all that it ever had.
+        let more = [
+            &row("T", 10, 1),
+            &row("T", 1_000_000, 1),
+            &row("%RETRY%G", 3, 900),
+        ];
+        flow.take(31_000, &more);
+        assert_eq!((flow.consume, flow.retry), (None, None));
     }
 
     #[test]

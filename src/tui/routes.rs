@@ -87,6 +87,10 @@ impl Book {
         answers: BTreeMap<String, BTreeMap<String, TopicRouteData>>,
     ) {
         self.look += 1;
+        // One that answers anew has told nothing of the topics that the others were asked for before.
+        if answers.keys().any(|addr| !self.routes.contains_key(addr)) {
+            self.looked.clear();
+        }
         // A name server that does not answer says nothing, and what it said is old.
         self.routes.retain(|addr, _| answers.contains_key(addr));
         for (addr, mut found) in answers {
@@ -247,6 +251,20 @@ mod tests {
         let alike = see(&mut book, &topics, |_| Some(route(6, 8)));
         assert_eq!(alike.differences, []);
         assert_eq!(alike.hashes["a"], alike.hashes["b"]);
+    }
+
+    #[test]
+    fn a_name_server_that_is_back_is_compared_from_the_beginning() {
+        let topics: BTreeSet<String> = (0..2 * PART).map(|i| format!("t{i:03}")).collect();
+        let mut book = Book::default();
+        let alike = |_: &str| Some(route(6, 8));
+        see(&mut book, &topics, alike);
+        assert!(see(&mut book, &topics, alike).is_whole());
+        let part = book.part(&topics);
+        let alone = part.iter().map(|t| (t.clone(), route(6, 8))).collect();
+        book.take(&topics, &part, BTreeMap::from([("a".to_owned(), alone)]));
+        assert!(!see(&mut book, &topics, alike).is_whole());
+        assert!(see(&mut book, &topics, alike).is_whole());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{Details, Evidence, add_capped, grouped};
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::NEW_QUEUES;
 use crate::client::findings::{Finding, Severity, Subject};
-use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState};
+use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState, told_sum};
 use crate::client::stranded::Stranded;
 use crate::client::words::{counted, quoted, spans};
 use crate::protocol::model::{MASTER_ID, Perm, UNIT, UNIT_SUB};
@@ -48,7 +48,7 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         let subject = || Subject::Topic(topic.name.clone());
         let name = &topic.name;
         if let Some(on) = topic.brokers.iter().find(|b| b.read_queues < b.write_queues) {
-            let left: i64 = on.stranded.iter().map(Stranded::messages).sum();
+            let left = told_sum(on.stranded.iter().map(Stranded::messages));
             let held = surplus(e.details, name, on).unwrap_or(0).max(left);
             let text = format!(
                 "topic {name} w{}/r{} on {}: {}messages in the last queues are not read",
@@ -92,7 +92,7 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
 /// Both numbers of a topic were lowered before the last queues were read to the end.
 fn stranded(topic: &str, on: &TopicOnBroker) -> Finding {
     let queues: Vec<i32> = on.stranded.iter().map(|s| s.queue).collect();
-    let messages: i64 = on.stranded.iter().map(Stranded::messages).sum();
+    let messages = told_sum(on.stranded.iter().map(Stranded::messages));
     let groups: BTreeSet<&str> = on
         .stranded
         .iter()

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Answer, BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, ServerTold, Told, Update};
 use crate::client::RuntimeInfo;
 use crate::client::findings::Severity;
-use crate::client::snapshot::{BrokerId, Seen};
+use crate::client::snapshot::{BrokerId, GroupLag, Seen};
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::dead::ask::Question as DeadQuestion;
 use crate::tui::history::{Counter, RATE_LEAST_MS, Reading, Series};
@@ -274,8 +274,11 @@ impl Model {
             BrokerTold::Half(answer) => put(&mut parts.half, answer, at_ms),
             BrokerTold::Dead(topic, answer) => {
                 // Of a topic that is gone meanwhile nothing is told any more.
-                if let (Some(growth), Ok(stored)) = (parts.dead.get_mut(&topic), answer) {
-                    growth.take(stored);
+                if let Some(growth) = parts.dead.get_mut(&topic) {
+                    match answer {
+                        Ok(stored) => growth.take(stored),
+                        Err(_) => growth.miss(),
+                    }
                 }
             }
             BrokerTold::Lag(answer) => {
@@ -285,6 +288,17 @@ impl Model {
                         .map(|(name, on)| (name.as_str(), on.write_queues))
                         .collect();
                     let writes = |topic: &str| usize::try_from(*writes.get(topic)?).ok();
+                    let mut by_group: HashMap<&str, Vec<&GroupLag>> = HashMap::new();
+                    for row in rows {
+                        by_group.entry(&row.group).or_default().push(row);
+                    }
+                    parts
+                        .retries
+                        .retain(|name, _| by_group.contains_key(name.as_str()));
+                    for (name, rows) in by_group {
+                        let flow = parts.retries.entry(name.to_owned()).or_default();
+                        flow.take(u64::try_from(at_ms).unwrap_or(0), &rows);
+                    }
                     let told = parts.flows.read(at_ms, rows, parts.get.value(), writes);
                     self.topics_changed |= !told.is_empty();
                     self.rates_told.extend(told);
@@ -322,7 +336,7 @@ fn queue_rates(now: &mut TopicDetail, before: &TopicDetail, passed_ms: i64) {
             continue;
         }
         queue.in_tps = earlier
-            .map(|q| queue.max - q.max)
+            .map(|q| queue.max.saturating_sub(q.max))
             .filter(|more| *more >= 0)
             .map(|more| more as f64 * 1000.0 / passed_ms as f64);
     }

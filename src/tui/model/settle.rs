@@ -221,12 +221,6 @@ impl Model {
                 series.push(at, lag as f64);
             }
         }
-        for group in &groups {
-            let rows = group.lag.get().map_or(&[][..], Vec::as_slice);
-            self.flows.entry(group.name.clone()).or_default().take(at, rows);
-        }
-        self.flows
-            .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         self.group_series
             .retain(|name, _| groups.binary_search_by(|g| g.name.as_str().cmp(name)).is_ok());
         bound(&mut self.group_series);
@@ -291,14 +285,19 @@ impl Model {
             let slope = series.course(SLOPE_WINDOW_MS).filter(rises)?.slope;
             Some((name.clone(), (duration_ms(now_ms.saturating_sub(since)), slope)))
         });
-        let retries = self.flows.iter().filter_map(|(name, flow)| {
-            let rates = (flow.retry?, flow.consume?);
-            Some((name.clone(), rates))
-        });
+        let mut retries: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for (name, flow) in self.parts.values().flat_map(|parts| &parts.retries) {
+            if let (Some(retry), Some(consume)) = (flow.retry, flow.consume)
+                && retry > 0.0
+            {
+                let sum = retries.entry(name.clone()).or_default();
+                *sum = (sum.0 + retry, sum.1 + consume);
+            }
+        }
         Trends {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
-            retries: retries.collect(),
+            retries,
         }
     }
 }

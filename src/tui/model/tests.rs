@@ -432,6 +432,19 @@ fn retries_dead_letters_and_half_messages_are_told_with_what_is_missing() {
     m.fold(told("a", lag(3000, 130), 22_000));
     m.settle(22_000, INTERVAL);
     assert!(m.findings.iter().all(|f| f.rule != "retry-storm"), "1/s of 200/s");
+    // What a second broker ever had is no rate.
+    let before = m.retry_total().value;
+    m.fold(told("b", lag(1_000_000, 900_000), 23_000));
+    m.settle(23_000, INTERVAL);
+    assert_eq!((m.retry_total().value, before), (Some(1.0), Some(1.0)));
+    // Dead letters that are not told any more may be more by now.
+    assert!(!m.dead_total().partial);
+    m.fold(told(
+        "a",
+        BrokerTold::Dead("%DLQ%CG".into(), Err("denied: no".into())),
+        23_000,
+    ));
+    assert!(m.dead_total().partial);
 }
 
 #[test]

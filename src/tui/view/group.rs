@@ -12,7 +12,7 @@ use super::{grid, groups, text, topics};
 use crate::client::doctor::is_old_client;
 use crate::client::findings::Subject;
 use crate::client::lag::GroupKind;
-use crate::client::snapshot::GroupState;
+use crate::client::snapshot::{GroupState, told_sum};
 use crate::client::stuck::{self, Standing};
 use crate::tui::app::App;
 use crate::tui::history;
@@ -79,7 +79,7 @@ pub fn title(app: &App) -> String {
         parts.push(format!("ETA {}", groups::eta(model, group, lag).plain()));
     }
     if let Some(detail) = detail(app) {
-        let inflight: i64 = detail.queues.iter().filter_map(|q| q.inflight).sum();
+        let inflight = told_sum(detail.queues.iter().filter_map(|q| q.inflight));
         let bound = groups::bound(is_partial(app, detail));
         if inflight > 0 {
             parts.push(format!("inflight {bound}{inflight}"));
@@ -286,10 +286,8 @@ fn numbers(
             .iter()
             .any(|(t, b, q)| t == topic && b == broker && *q == queue)
     };
-    let lag: i64 = (detail.queues.iter())
-        .filter(|row| mine(&row.topic, &row.broker, row.queue))
-        .filter_map(crate::client::snapshot::GroupLag::lag)
-        .sum();
+    let held = (detail.queues.iter()).filter(|row| mine(&row.topic, &row.broker, row.queue));
+    let lag = told_sum(held.filter_map(crate::client::snapshot::GroupLag::lag));
     let pull_ms = told.last_pull_ms.map(|at| super::age_ms(app.shown_ms(), at));
     if is_stuck(app, detail, told) {
         flags.push(("✗ STUCK ".to_owned(), Role::Crit));
@@ -337,7 +335,8 @@ fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold) -> bool {
         let key = (row.topic.clone(), row.broker.clone(), row.queue);
         let standing = || Standing {
             unmoved: app.shown().standing.unmoved(row),
-            consumed: (told.consumed_ms.get(&key)).and_then(|at| stuck::ago(app.shown_ms(), *at)),
+            consumed: (told.consumed_ms.get(&key))
+                .and_then(|at| stuck::ago(told.last_pull_ms.unwrap_or(app.shown_ms()), *at)),
             waits: (detail.oldest.get(&key))
                 .and_then(|stored| stored.as_ref().ok())
                 .map(|stored| Duration::from_millis(super::age_on(app, &row.broker, *stored))),

@@ -97,8 +97,11 @@ pub fn table(app: &App) -> Table {
                     let bound = bound(silent || brief.partial);
                     Cell::count(bound, model.taken(name, brief.tps, app.shown_ms()))
                 }),
-                match model.flows.get(name).and_then(|flow| flow.retry) {
-                    Some(retry) => Cell::count(bound(group.partial), retry),
+                match model.retry_of(name) {
+                    Some(retry) => {
+                        let rate = format!("{}{}/s", bound(group.partial), text::count(retry));
+                        Cell::number(rate, retry)
+                    }
                     None => Cell::unknown(),
                 },
                 note(

@@ -9,7 +9,7 @@ use super::bar::{self, Piece};
 use super::theme::Role;
 use super::{grid, groups, text, topics, way};
 use crate::client::findings::Subject;
-use crate::client::snapshot::{BrokerId, GroupLag, TopicState};
+use crate::client::snapshot::{BrokerId, GroupLag, TopicState, told_sum};
 use crate::client::stranded::Stranded;
 use crate::client::words::spans;
 use crate::tui::app::App;
@@ -326,7 +326,7 @@ fn scaling_lines(app: &App, columns: usize, rows: usize) -> Vec<Vec<Piece>> {
     }
     for on in state.brokers.iter().filter(|on| !on.stranded.is_empty()) {
         let queues: Vec<i32> = on.stranded.iter().map(|s| s.queue).collect();
-        let messages: i64 = on.stranded.iter().map(Stranded::messages).sum();
+        let messages = told_sum(on.stranded.iter().map(Stranded::messages));
         let text = format!(
             "✗ {} stranded in {} of {}: raise read again, by",
             text::count(messages as f64),
