@@ -260,7 +260,7 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     }
     change::confirm(session, &plan)?;
     let undo = undo(session, &prepared, &args.files.broker)?;
-    session.under_way.undone_by(undo.as_deref());
+    session.under_way.undone_by(undo.clone());
     let done = carry_out(session, &prepared).await;
     let mut proven = read_back(session, &prepared, done, args.files.prune).await;
     forget_routes(session, &prepared, &mut proven).await;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use super::message_list::{StretchArgs, wanted};
 use super::output::{Cell, Detail, Listing, col, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
+use super::stop::Listener;
 use super::time;
 use super::topic::not_found;
 use crate::client::admin::topic::masters;
@@ -238,19 +239,6 @@ fn body(size: usize) -> Bytes {
     Bytes::from(vec![b'x'; size])
 }
 
-/// True once somebody pressed Ctrl-C. Without a signal handler the process simply ends. Whoever looks at it holds
-/// [`UnderWay::listen`](super::stop::UnderWay::listen) meanwhile.
-fn interrupted() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let set = flag.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            set.store(true, Ordering::Relaxed);
-        }
-    });
-    flag
-}
-
 async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     let cluster = cluster_of(session, &args.topic).await?;
     let amount = match args.count {
@@ -258,14 +246,13 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
         None => format!("{} of {} bytes each", time::duration(args.span), args.size),
     };
     let plan = ask(session, "send load to", &args.topic, &cluster, amount)?;
-    let _listening = session.under_way.listen();
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
     let message = Outgoing {
         topic: args.topic.clone(),
         body: body(args.size),
         ..Outgoing::default()
     };
-    let stop = interrupted();
+    let stop = session.under_way.listen();
     let mut ticks = args
         .rate
         .map(|rate| tokio::time::interval(Duration::from_secs_f64(1.0 / rate as f64)));
@@ -274,9 +261,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     let (mut samples, mut started, mut first_error) = (Samples::default(), 0_u64, None::<Error>);
     let mut flying = FuturesUnordered::new();
     let over = |started: u64| {
-        started >= most
-            || (args.count.is_none() && begun.elapsed() >= args.span)
-            || stop.load(Ordering::Relaxed)
+        started >= most || (args.count.is_none() && begun.elapsed() >= args.span) || stop.is_stopped()
     };
     let mut said = Instant::now();
     loop {
@@ -337,8 +322,8 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
 }
 
 /// The failure of a measurement: the first error, or that it was interrupted.
-fn verdict(first: Option<Error>, some: bool, stop: &AtomicBool) -> Result<(), Failure> {
-    if stop.load(Ordering::Relaxed) {
+fn verdict(first: Option<Error>, some: bool, stop: &Listener<'_>) -> Result<(), Failure> {
+    if stop.is_stopped() {
         return Err(Failure::new(
             exit::INTERRUPTED,
             "interrupted; the figures are of what was done",
@@ -356,7 +341,7 @@ async fn consume(session: &Session, args: ConsumeArgs) -> Result<(), Failure> {
     let (messages, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let topic = args.stretch.topic.as_str();
     let select = args.stretch.select();
-    let stop = interrupted();
+    let stop = session.under_way.listen();
     let begun = Instant::now();
     let queues = found.len();
     let answers = client
@@ -367,7 +352,7 @@ async fn consume(session: &Session, args: ConsumeArgs) -> Result<(), Failure> {
                 let mut visit = |message: crate::client::Message| {
                     messages.fetch_add(1, Ordering::Relaxed);
                     bytes.fetch_add(message.body.len() as u64, Ordering::Relaxed);
-                    if begun.elapsed() >= args.span || stop.load(Ordering::Relaxed) {
+                    if begun.elapsed() >= args.span || stop.is_stopped() {
                         ControlFlow::Break(())
                     } else {
                         ControlFlow::Continue(())
@@ -400,11 +385,11 @@ async fn probe(
     producer: &Producer,
     message: &Outgoing,
     count: u64,
-    stop: &AtomicBool,
+    stop: &Listener<'_>,
 ) -> (Samples, Option<Error>) {
     let (mut samples, mut first) = (Samples::default(), None);
     for _ in 0..count {
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_stopped() {
             break;
         }
         let at = Instant::now();
@@ -483,9 +468,8 @@ async fn latency(session: &Session, args: LatencyArgs) -> Result<(), Failure> {
     };
     let amount = format!("{} of {} bytes to each broker", args.count, args.size);
     let plan = ask(session, "measure sends to", &topic, &cluster, amount)?;
-    let _listening = session.under_way.listen();
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
-    let stop = interrupted();
+    let stop = session.under_way.listen();
     let mut listing = probe_columns("BenchLatency", "broker");
     let (mut seen, mut failed, mut first) = (0, 0, None);
     for broker in brokers {
@@ -528,8 +512,7 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
         amount,
     )?;
     let producer = Producer::new(Arc::clone(&session.client), GROUP)?;
-    let _listening = session.under_way.listen();
-    let stop = interrupted();
+    let stop = session.under_way.listen();
     let (mut seen, mut failed) = (0, 0);
     loop {
         let round = Instant::now();
@@ -569,11 +552,11 @@ async fn cluster_latency(session: &Session, args: ClusterArgs) -> Result<(), Fai
             session.warn(&Failure::from(e).line());
         }
         let until = round + interval;
-        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+        while Instant::now() < until && !stop.is_stopped() {
             let left = until.saturating_duration_since(Instant::now());
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_stopped() {
             write_down(session, &plan, seen, failed);
             return Err(Failure::new(exit::INTERRUPTED, "interrupted"));
         }

@@ -107,15 +107,6 @@ pub enum Undo {
     Unsaid,
 }
 
-impl Undo {
-    fn line(&self) -> Option<&str> {
-        match self {
-            Self::Line(line) => Some(line),
-            Self::Never(_) | Self::Unsaid => None,
-        }
-    }
-}
-
 impl From<Option<String>> for Undo {
     fn from(line: Option<String>) -> Self {
         line.filter(|line| !line.is_empty())
@@ -321,7 +312,7 @@ pub async fn carry_out<T, F: Future<Output = Outcome>>(
     }
     confirm(session, plan)?;
     let undo = undo.into();
-    session.under_way.undone_by(undo.line());
+    session.under_way.undone_by(undo.clone());
     let done = session
         .client
         .each(writes, |(steps, what)| {
@@ -410,7 +401,7 @@ async fn execute_but(
     }
     confirm(session, &plan)?;
     let undo = undo.into();
-    session.under_way.undone_by(undo.line());
+    session.under_way.undone_by(undo.clone());
     let mut outcomes = work(&mut plan).await;
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
     report(session, &plan, outcomes, undo)
@@ -558,7 +549,7 @@ fn print_undo(session: &Session, undo: Option<String>) -> Result<(), Failure> {
 }
 
 /// A change that is left in its middle: nobody knows what is written, so all of it may be. The failure to end with.
-pub fn left(session: &Session, plan: &Plan, undo: Option<String>, why: Failure) -> Failure {
+pub fn left(session: &Session, plan: &Plan, undo: Undo, why: Failure) -> Failure {
     let outcomes = vec![Outcome::Failed(why.clone().unsettled()); plan.steps.len()];
     report(session, plan, outcomes, undo).err().unwrap_or(why)
 }

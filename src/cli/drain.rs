@@ -227,6 +227,8 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
+    let undrain = format!("rmq broker undrain {}", quoted(&broker.id.name));
+    session.under_way.undone_by(Some(undrain.clone()));
     // A wipe stays at the name servers until it is taken back, whatever came after it.
     let wiped = before.as_ref().is_some_and(|kept| kept.method == Method::Wipe);
     let kept = Kept {
@@ -235,7 +237,6 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         begun: time::rfc3339(time::now_ms()).unwrap_or_default(),
     };
     keep(session, &broker, &kept);
-    let undrain = format!("rmq broker undrain {}", quoted(&broker.id.name));
     let undo = session.for_same_servers(&undrain);
     let again = session.for_same_servers(&format!("rmq broker drain {}", quoted(&broker.id.name)));
     if wipe {
@@ -699,6 +700,8 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
         return change::report(session, &plan, planned, None);
     }
     change::confirm(session, &plan)?;
+    let undo = format!("rmq broker drain {}", quoted(&broker.id.name));
+    session.under_way.undone_by(Some(undo.clone()));
     let (written, _) = open(session, &broker, changed, routes).await;
     let end = tokio::time::Instant::now() + session.timeout;
     let seen = loop {
@@ -721,7 +724,6 @@ pub async fn undrain(session: &Session, args: UndrainArgs) -> Result<(), Failure
     if done {
         forget(session, &broker);
     }
-    let undo = format!("rmq broker drain {}", quoted(&broker.id.name));
     let outcomes = vec![seen; plan.steps.len()];
     let again = session.for_same_servers(&format!("rmq broker undrain {}", quoted(&broker.id.name)));
     change::report(session, &plan, outcomes, Some(undo)).map_err(|failure| match sent && !done {

@@ -740,6 +740,8 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
     // The line itself says what is sent and where to: it is asked for only where the context wants the cluster named.
     if session.protected {
         change::ask(session, &plan)?;
+    } else {
+        session.under_way.begin(&plan);
     }
     let mut stopped = std::pin::pin!(session.stopped());
     let mut ticks = args.rate.map(|rate| {
@@ -768,19 +770,22 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
                 ..template.clone()
             };
             match producer.send(&message).await {
-                Ok(done) => listing.push(vec![
-                    done.status.name().into(),
-                    done.broker.name.unwrap_or(done.broker.addr).into(),
-                    done.queue.into(),
-                    done.offset.into(),
-                    done.unique_key.into(),
-                    done.offset_id.into(),
-                ]),
-                Err(crate::client::Error::NotFound { .. }) => {
-                    return Err(missing_topic(session, &args.topic).await);
+                Ok(done) => {
+                    session.under_way.did_one();
+                    listing.push(vec![
+                        done.status.name().into(),
+                        done.broker.name.unwrap_or(done.broker.addr).into(),
+                        done.queue.into(),
+                        done.offset.into(),
+                        done.unique_key.into(),
+                        done.offset_id.into(),
+                    ]);
                 }
                 Err(e) => {
                     let failure = match &e {
+                        crate::client::Error::NotFound { .. } => {
+                            Some(missing_topic(session, &args.topic).await)
+                        }
                         crate::client::Error::Invalid { .. } => closed(session, &args.topic).await,
                         _ => None,
                     };

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -91,7 +92,7 @@ impl Copy<'_> {
             }
         }
         let mut progress = Progress::new(session, "export", total(&ranges));
-        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+        let mut interrupted = std::pin::pin!(session.stopped());
         let mut silent: BTreeSet<String> = BTreeSet::new();
         let mut stopped = false;
         'queues: for range in &ranges {
@@ -134,10 +135,9 @@ impl Copy<'_> {
                     }
                 };
                 if let Some(damage) = &batch.damage {
-                    session.warn(&format!(
-                        "{} queue {}: a record cannot be read: {damage}",
-                        range.at.broker, range.at.queue
-                    ));
+                    let what = damaged(range, damage);
+                    session.warn(&what);
+                    failures.push(Failure::new(exit::PARTIAL, what));
                 }
                 for message in batch.messages.iter().filter(|message| passes(message)) {
                     if file.count < self.limit {
@@ -173,6 +173,21 @@ impl Copy<'_> {
     fn is_stdout(&self) -> bool {
         self.out.as_os_str() == "-"
     }
+}
+
+/// What is said of a record that cannot be read.
+pub fn damaged(range: &QueueRange, why: &str) -> String {
+    format!(
+        "{} queue {}: a record cannot be read: {why}",
+        range.at.broker, range.at.queue
+    )
+}
+
+/// True when a line ends before a place of a file.
+fn is_line_end(file: &File, at: u64) -> std::io::Result<bool> {
+    let mut last = [0];
+    file.read_exact_at(&mut last, at.saturating_sub(1))?;
+    Ok(last == *b"\n")
 }
 
 /// Last offset in a file of each broker and queue.
@@ -248,8 +263,13 @@ impl Kept {
                         Err(_) if input.position().byte() >= length => return Ok(kept),
                         Err(e) => return Err(e.to_string()),
                     }
+                    // Its last part may be cut short as well, or there is no end of the line to go on behind.
+                    let end = input.position().byte();
+                    if end >= length && !is_line_end(file, end).map_err(|e| e.to_string())? {
+                        return Ok(kept);
+                    }
                     let place = row.deserialize(Some(&heads)).map_err(|e| e.to_string())?;
-                    kept.add(place, topic, input.position().byte())?;
+                    kept.add(place, topic, end)?;
                 }
             }
         }
@@ -402,7 +422,12 @@ mod tests {
         let head = COLUMNS.join(",") + "\n";
         let row = |offset: i64| format!("s,T,,b,0,{offset},id,,,,0,{{}},\"one\ntwo\",\n");
         let whole = format!("{head}{}{}", row(1), row(2));
-        for torn in ["s,T,,b,0,3,id,,,,0,{},\"one\n", "s,T", "s,T,,b,0,3,id,,,,0,{},x"] {
+        for torn in [
+            "s,T,,b,0,3,id,,,,0,{},\"one\n",
+            "s,T",
+            "s,T,,b,0,3,id,,,,0,{},x",
+            "s,T,,b,0,3,id,,,,0,{},x,",
+        ] {
             let kept = read(&format!("{whole}{torn}"), FileForm::Csv, "T").unwrap();
             assert_eq!((kept.count, kept.end), (2, whole.len() as u64), "{torn}");
             assert_eq!(kept.reached, [(("b".to_owned(), 0), 2)].into());

@@ -295,7 +295,6 @@ mod tests {
         "rocksDBConfigToJson",
     ];
 
-    /// A line with every required option; what the options are does not matter to the grammar.
     /// A value for an option; what it is does not matter to the grammar.
     fn value_of(name: &str, short: &str, long: &str) -> &'static str {
         match (name, short) {

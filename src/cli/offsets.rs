@@ -367,6 +367,17 @@ async fn undo(session: &Session, args: UndoArgs) -> Result<(), Failure> {
         )));
     };
     let taken = session.printer.zone.text(saved.taken_at_ms).unwrap_or_default();
+    let is_of =
+        |o: &SavedOffset| o.group == args.group && args.topic.as_ref().is_none_or(|topic| *topic == o.topic);
+    if !saved.offsets.iter().any(is_of) {
+        return Err(Failure::new(
+            exit::PRECONDITION,
+            format!(
+                "the last move of {}, {taken}, gave it its first positions: there is nothing to go back to",
+                args.group
+            ),
+        ));
+    }
     session.progress(&format!("back to {taken}: {}", file.display()));
     let args = ImportArgs {
         file,

@@ -313,7 +313,6 @@ fn in_future(session: &Session, args: &ResetArgs, at: i64) -> Failure {
 /// `rmq group skip`
 pub async fn skip(session: &Session, args: SkipArgs) -> Result<(), Failure> {
     names(&args.group, &args.topic)?;
-    session.warn_of_dead_name_servers();
     let wish = Wish {
         action: format!("skip the backlog of {} in {}", args.group, args.topic),
         group: &args.group,
@@ -598,8 +597,10 @@ pub async fn carry_out(
     let all: Vec<&Move> = jobs.iter().flat_map(|(_, _, moves)| moves).copied().collect();
     let path = kept::keep(session, brokers, &all).await?;
     session.progress(&format!("the present offsets are in {}", path.display()));
-    let undo = kept::undo_line(session, &plan, &path);
-    session.under_way.undone_by(Some(&undo));
+    // A first position has nothing to go back to.
+    let undo = all.iter().any(|m| m.at.current.is_some());
+    let undo = undo.then(|| kept::undo_line(session, &plan, &path));
+    session.under_way.undone_by(undo.clone());
     for line in kept::undo_limits(&jobs) {
         session.warn(&line);
     }
@@ -628,7 +629,6 @@ pub async fn carry_out(
     }
     verify(session, &mut sent, moving.verify_wait).await;
     let outcomes = sent.into_iter().map(|s| s.outcome).collect();
-    let undo = all.iter().any(|m| m.at.current.is_some()).then_some(undo);
     change::report(session, &plan, outcomes, undo)
 }
 

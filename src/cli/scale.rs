@@ -237,6 +237,9 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
         return change::report(session, &change, planned, None);
     };
     change::confirm(session, &change)?;
+    session
+        .under_way
+        .undone_by(Some(way_on(session, &args, "--undo")));
     // Somebody may have thought about it for long.
     unchanged(session, &observer, &machine, &numbers).await?;
     check_marks(session, &args.name, &way.token).await?;

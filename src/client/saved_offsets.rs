@@ -32,6 +32,9 @@ pub struct SavedOffsets {
     /// Name servers of that cluster, in order; only in what is kept for an undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub name_servers: Vec<String>,
+    /// Groups and topics that were about to be moved, also those without a position; only in what is kept for an undo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<(String, String)>,
     /// One entry a queue.
     pub offsets: Vec<SavedOffset>,
 }
@@ -253,6 +256,7 @@ impl Client {
             taken_at_ms,
             cluster: clusters.join(","),
             name_servers: Vec::new(),
+            moved: Vec::new(),
             offsets,
         };
         (saved, failed)
@@ -310,6 +314,7 @@ mod tests {
             taken_at_ms: 900,
             cluster: "c".into(),
             name_servers: Vec::new(),
+            moved: Vec::new(),
             offsets: vec![
                 one(0, 5, Some(100), false),
                 one(1, 8, Some(700), true),

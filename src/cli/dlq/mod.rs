@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::message::{BodyForm, window};
-use super::message_file::{Copy, FileForm};
+use super::message_file::{Copy, FileForm, damaged};
 use super::output::{Cell, Listing, col, wide};
 use super::quoted;
 use super::session::Session;
@@ -21,7 +21,7 @@ use crate::client::dlq::{origin_id, origin_topic, topic_of};
 use crate::client::letters::{Ask, Letters};
 use crate::client::resent::{self, State, Step as Done, entry};
 use crate::client::scan::QueueRange;
-use crate::client::{Message, similar};
+use crate::client::{BrokerAt, Message, similar};
 use crate::protocol::body::TopicRouteData;
 use crate::protocol::model::{DLQ_PREFIX, Perm};
 pub use resend::{Tally, rate};
@@ -291,6 +291,11 @@ async fn make_readable(session: &Session, group: &str, route: &TopicRouteData) -
     }
     change::confirm(session, &plan)?;
     let topic = topic.as_str();
+    let undo_of = |(broker, before, after): &(BrokerAt, _, _)| {
+        session.for_same_servers(&undo_line(&quoted(topic), broker, before, after))
+    };
+    let undo: Vec<String> = writes.iter().map(undo_of).collect();
+    session.under_way.undone_by(Some(undo.join(" && ")));
     let outcomes = client
         .each(writes.iter().collect(), |(broker, before, after)| async move {
             let server = broker.server();
@@ -312,9 +317,7 @@ async fn make_readable(session: &Session, group: &str, route: &TopicRouteData) -
         .iter()
         .zip(&outcomes)
         .filter(|(_, outcome)| outcome.may_be_written())
-        .map(|((broker, before, after), _)| {
-            session.for_same_servers(&undo_line(&quoted(topic), broker, before, after))
-        })
+        .map(|(write, _)| undo_of(write))
         .collect();
     let undo = (!undo.is_empty()).then(|| undo.join(" && "));
     change::journal(session, &plan, &outcomes, undo.as_deref());
@@ -431,7 +434,9 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
                     break;
                 }
             };
-            warn_of_damage(session, range, &batch.damage);
+            if let Some(why) = &batch.damage {
+                session.warn(&damaged(range, why));
+            }
             let wanted = batch
                 .messages
                 .into_iter()
@@ -454,15 +459,6 @@ async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
     let verdict = Failure::over(&listing.errors, some);
     session.printer.print(listing)?;
     verdict
-}
-
-fn warn_of_damage(session: &Session, range: &QueueRange, damage: &Option<String>) {
-    if let Some(damage) = damage {
-        session.warn(&format!(
-            "{} queue {}: a record cannot be read: {damage}",
-            range.at.broker, range.at.queue
-        ));
-    }
 }
 
 async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {

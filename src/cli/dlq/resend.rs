@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{columns, make_readable, ranges, route_of, row, state_path, warn_of_damage};
+use super::{columns, make_readable, ranges, route_of, row, state_path};
 use crate::cli::change::{self, Class, Outcome, Plan, Step};
 use crate::cli::exit::{self, Failure};
 use crate::cli::message::{BodyForm, window};
-use crate::cli::message_file::total;
+use crate::cli::message_file::{damaged, total};
 use crate::cli::output::{Filter, Listing, Printer, col};
 use crate::cli::progress::Progress;
 use crate::cli::quoted;
@@ -284,7 +284,9 @@ async fn look(job: &Job<'_>, state: &State) -> Result<Found, Failure> {
         let mut next = range.begin;
         while next < range.end {
             let batch = job.session.client.batch(&job.topic, range, next, "*").await?;
-            warn_of_damage(job.session, range, &batch.damage);
+            if let Some(why) = &batch.damage {
+                job.session.warn(&damaged(range, why));
+            }
             for message in &batch.messages {
                 if !job.wants(message, &shape, state)? {
                     continue;

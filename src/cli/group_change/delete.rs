@@ -202,6 +202,8 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         return change::rehearse(session, &plan, unread, 0);
     }
     change::confirm(session, &plan)?;
+    let gone = Undo::Never("what was deleted is kept nowhere; rmq group create makes the group anew");
+    session.under_way.undone_by(gone.clone());
     // Brokers first: a topic taken off the name servers comes back with the next registration of a broker that has it.
     let mut outcomes = Vec::new();
     for phase in [writes, routes] {
@@ -214,7 +216,6 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         outcomes.extend(done.into_iter().flatten());
     }
     outcomes.extend(unread.into_iter().map(|u| Outcome::Failed(u.failure)));
-    let gone = Undo::Never("what was deleted is kept nowhere; rmq group create makes the group anew");
     change::report(session, &plan, outcomes, gone)
 }
 

@@ -45,6 +45,11 @@ pub async fn keep(session: &Session, brokers: &[BrokerAt], moves: &[&Move]) -> R
         .retain(|o| places.contains(&(&*o.group, &*o.topic, &*o.broker, o.queue)));
     saved.name_servers.clone_from(&session.name_servers);
     saved.name_servers.sort();
+    let moved: BTreeSet<(&str, &str)> = places.iter().map(|(group, topic, ..)| (*group, *topic)).collect();
+    saved.moved = moved
+        .into_iter()
+        .map(|(group, topic)| (group.into(), topic.into()))
+        .collect();
     let unsaved = |why: String| {
         Failure::new(
             exit::PRECONDITION,
@@ -58,7 +63,7 @@ pub async fn keep(session: &Session, brokers: &[BrokerAt], moves: &[&Move]) -> R
 }
 
 /// The newest file in a directory that was kept before a move of this group, in this topic where one is named, in this
-/// cluster at these name servers: clusters of the same name are many.
+/// cluster at these name servers: clusters of the same name are many. It has no offsets of a group that had none.
 pub fn newest(
     dir: &Path,
     (cluster, name_servers): (&str, &[String]),
@@ -81,11 +86,9 @@ pub fn newest(
     files.sort_by(|a, b| b.cmp(a));
     files.into_iter().find_map(|(_, path)| {
         let saved = SavedOffsets::parse(&std::fs::read_to_string(&path).ok()?).ok()?;
-        let is_of = |o: &crate::client::saved_offsets::SavedOffset| {
-            o.group == group && topic.is_none_or(|topic| topic == o.topic)
-        };
+        let is_of = |(of, at): &(String, String)| of == group && topic.is_none_or(|topic| topic == at);
         let fits = saved.cluster == cluster && saved.name_servers == servers;
-        (fits && saved.offsets.iter().any(is_of)).then_some((path, saved))
+        (fits && saved.moved.iter().any(is_of)).then_some((path, saved))
     })
 }
 
@@ -159,6 +162,7 @@ mod tests {
                 taken_at_ms: at,
                 cluster: "c".into(),
                 name_servers: servers.iter().map(|s| (*s).to_owned()).collect(),
+                moved: vec![(group.into(), topic.into())],
                 offsets: vec![SavedOffset {
                     group: group.into(),
                     topic: topic.into(),
@@ -180,6 +184,18 @@ mod tests {
             newest(dir.path(), (cluster, &here), "CG", topic).map(|(_, saved)| saved.taken_at_ms)
         };
         assert_eq!(found("c", None), Some(200));
+        // The last move is the last one also where it gave the first positions: nothing older is taken for it.
+        let first = SavedOffsets {
+            taken_at_ms: 250,
+            cluster: "c".into(),
+            name_servers: vec!["a:1".into(), "b:1".into()],
+            moved: vec![("CG".into(), "W".into())],
+            api: API.into(),
+            kind: KIND.into(),
+            offsets: Vec::new(),
+        };
+        std::fs::write(dir.path().join("CG-250.json"), first.text()).unwrap();
+        assert_eq!((found("c", None), found("c", Some("W"))), (Some(250), Some(250)));
         assert_eq!(found("c", Some("T")), Some(100));
         assert_eq!(found("c", Some("V")), None);
         assert_eq!(found("d", None), None);

@@ -193,6 +193,8 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         return change::rehearse(session, &plan, unread, 0);
     }
     change::confirm(session, &plan)?;
+    let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
+    session.under_way.undone_by(gone.clone());
     let of_topic: Vec<String> = targets.iter().map(|(broker, _)| broker.id.name.clone()).collect();
     let places: Vec<(BrokerAt, String)> = targets
         .into_iter()
@@ -250,7 +252,6 @@ pub async fn delete(session: &Session, args: DeleteArgs) -> Result<(), Failure> 
         .chain(on_entries)
         .chain(not_read)
         .collect();
-    let gone = Undo::Never("the messages are gone; rmq topic create makes the topic anew, empty");
     change::report(session, &plan, outcomes, gone)
 }
 

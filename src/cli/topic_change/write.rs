@@ -37,7 +37,7 @@ pub async fn carry_out(
         return change::rehearse(session, &plan, unread, order.was.len());
     }
     change::confirm(session, &plan)?;
-    session.under_way.undone_by(Some(&undo));
+    session.under_way.undone_by(Some(undo.clone()));
     let client = &session.client;
     let results = client
         .each(writes, |write| async move {

@@ -129,6 +129,51 @@ async fn a_change_that_is_left_keeps_its_way_back() {
     cluster.stop().await;
 }
 
+/// Ctrl-C that comes before a workflow listens for it is not lost: it stops at its first good place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_hears_what_came_while_it_wrote() {
+    let (cluster, wire, rmq, through) = tapped(&["broker-a", "broker-b"]).await;
+    ok(&rmq, "topic create T --queues 1 --yes").await;
+    wire.lies[1].lock().unwrap().mute_to = vec![UpdateBrokerConfig::CODE];
+    let short = through.replace("--timeout 1s", "--timeout 3s");
+    let drain = format!("broker drain broker-b --quiet-time 10m --deadline 10m {short}");
+    let hanging = Hanging::spawn(&rmq, &drain);
+    let permission = ["broker", "get-config", "broker-b", "brokerPermission"];
+    while cluster.rmq().rows(&permission).await[0]["value"] != "4" {}
+    hanging.ctrl_c();
+    let (code, out) = hanging.says("Ctrl-C again leaves now").await.ends().await;
+    assert_eq!(code, Some(130), "{out}");
+    let last = journal(&rmq).pop().unwrap();
+    assert!(
+        last["undo"]
+            .as_str()
+            .unwrap()
+            .starts_with("rmq broker undrain broker-b"),
+        "{last}"
+    );
+
+    // Twice while it writes: left, and the way back is kept all the same.
+    wire.lies[1].lock().unwrap().mute_to.clear();
+    ok(&rmq, &format!("broker undrain broker-b {through}")).await;
+    wire.lies[1].lock().unwrap().mute_to = vec![UpdateBrokerConfig::CODE];
+    let hanging = Hanging::spawn(&rmq, &drain.replace("--timeout 3s", "--timeout 60s"));
+    while cluster.rmq().rows(&permission).await[0]["value"] != "4" {}
+    hanging.ctrl_c();
+    let hanging = hanging.says("Ctrl-C again leaves now").await;
+    hanging.ctrl_c();
+    assert_eq!(hanging.ends().await.0, Some(130));
+    let last = journal(&rmq).pop().unwrap();
+    assert!(
+        last["undo"]
+            .as_str()
+            .unwrap()
+            .starts_with("rmq broker undrain broker-b"),
+        "{last}"
+    );
+    wire.stop().await;
+    cluster.stop().await;
+}
+
 /// A send is a change: a protected context wants its cluster named, and the journal has it. Ctrl-C stops between two.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_send_is_kept_and_guarded() {
@@ -143,6 +188,23 @@ async fn a_send_is_kept_and_guarded() {
     assert_eq!(kept[before]["action"], "send to topic T");
     assert_eq!(kept[before]["steps"][0]["after"], "3 more");
     assert_eq!(kept[before]["steps"][0]["result"], "ok");
+
+    // What a deadline ends is told as far as it came.
+    let slow = "message send --topic T --body x --rate 4 --count 100000 --deadline 1500ms";
+    let ran = rmq.line(slow).await;
+    assert_eq!(ran.code, 8, "{ran:?}");
+    let sent = cluster.rmq().rows(&["topic", "status", "T"]).await[0]["max"]
+        .as_i64()
+        .unwrap()
+        - 3;
+    let kept = journal(&rmq);
+    assert_eq!(kept.len(), before + 2);
+    let result = kept[before + 1]["steps"][0]["result"].as_str().unwrap();
+    assert!(
+        sent > 1 && result.contains(&format!("{sent} of them were done before")),
+        "{sent}: {result}"
+    );
+    let before = before + 1;
 
     for (key, value) in [("namesrv", addr.as_str()), ("protected", "true")] {
         ok(&rmq, &format!("config set prod {key} {value}")).await;
@@ -164,7 +226,7 @@ async fn a_send_is_kept_and_guarded() {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
     let status = ["topic", "status", "T"];
-    while cluster.rmq().rows(&status).await[0]["max"].as_i64().unwrap() < 8 {}
+    while cluster.rmq().rows(&status).await[0]["max"].as_i64().unwrap() < 8 + sent {}
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
     let done = tokio::task::spawn_blocking(|| child.wait_with_output())
         .await
@@ -173,7 +235,7 @@ async fn a_send_is_kept_and_guarded() {
     assert_eq!(done.status.code(), Some(130));
     let told = String::from_utf8(done.stdout).unwrap().lines().count() as i64;
     let there = cluster.rmq().rows(&status).await[0]["max"].as_i64().unwrap();
-    assert_eq!(told, there - 5, "every message that was sent is told");
+    assert_eq!(told, there - 5 - sent, "every message that was sent is told");
     assert!(
         journal(&rmq).last().unwrap()["steps"][0]["result"]
             .as_str()
