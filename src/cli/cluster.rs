@@ -14,6 +14,8 @@ use super::session::Session;
 use super::watch::{self, Rows, WatchArgs};
 use crate::client::snapshot::{BrokerState, NameServerState, Snapshot};
 use crate::client::{Error, Parts, similar};
+use crate::protocol::Request as _;
+use crate::protocol::requests::{GetBrokerClusterInfo, GetBrokerRuntimeInfo};
 
 /// Commands on clusters.
 #[derive(Debug, Clone, Subcommand)]
@@ -164,8 +166,9 @@ async fn list(session: &Session, cluster: Option<&str>) -> Result<Rows, Failure>
     let (mut answered, mut errors) = (0, Vec::new());
     for (name, brokers) in by_cluster {
         let masters: Vec<&&BrokerState> = brokers.iter().filter(|b| b.broker.is_master()).collect();
-        let silent = brokers.iter().filter(|b| !b.answers()).count();
-        answered += brokers.len() - silent;
+        let silent = brokers.iter().filter(|b| !b.is_alive()).count();
+        let told = brokers.iter().filter(|b| b.answers()).count();
+        answered += told;
         errors.extend(brokers.iter().filter_map(|b| failure(b)));
         let sum = |number: &dyn Fn(&BrokerState) -> Option<f64>| -> Option<f64> {
             let known: Vec<f64> = masters.iter().filter_map(|b| number(b)).collect();
@@ -192,11 +195,12 @@ async fn list(session: &Session, cluster: Option<&str>) -> Result<Rows, Failure>
                 .map(|n| n as i64)
                 .into(),
             disk.map_or(Cell::Unknown, Cell::Ratio),
-            match silent {
-                0 => "ok".into(),
-                n if n == brokers.len() => "down".into(),
+            match (silent, brokers.len() - silent - told) {
+                (0, 0) => "ok".into(),
+                (0, n) => format!("{n} of {} refuse", brokers.len()).into(),
+                (n, _) if n == brokers.len() => "down".into(),
                 // The sums are lower bounds then.
-                n => format!("{n} of {} silent", brokers.len()).into(),
+                (n, _) => format!("{n} of {} silent", brokers.len()).into(),
             },
             versions.into_iter().collect::<Vec<_>>().into(),
             names.into_iter().collect::<Vec<_>>().into(),
@@ -209,10 +213,14 @@ async fn list(session: &Session, cluster: Option<&str>) -> Result<Rows, Failure>
     })
 }
 
-/// Why a broker did not answer, if it did not.
+/// Why a broker did not tell its state, if it did not.
 pub fn failure(broker: &BrokerState) -> Option<Failure> {
     let why = broker.runtime.error.as_ref()?;
     let addr = broker.dialled.as_ref().unwrap_or(&broker.addr);
+    if let Some(refused) = &why.refusal {
+        let server = format!("{} {addr}", broker.broker);
+        return Some(Failure::refused(GetBrokerRuntimeInfo::NAME, &server, refused));
+    }
     let mut failure = Failure::new(
         super::exit::CONNECTION,
         format!(
@@ -225,7 +233,7 @@ pub fn failure(broker: &BrokerState) -> Option<Failure> {
         broker.broker.name
     ));
     failure.target = Some(format!("{} {addr}", broker.broker));
-    failure.request = Some("GET_BROKER_RUNTIME_INFO".into());
+    failure.request = Some(GetBrokerRuntimeInfo::NAME.into());
     Some(failure)
 }
 
@@ -260,7 +268,7 @@ pub async fn name_servers(session: &Session, args: &WatchArgs) -> Result<(), Fai
                 ns.addr.as_str().into(),
                 match &ns.cluster.error {
                     None => "up".into(),
-                    Some(why) => why.as_str().into(),
+                    Some(fault) => fault.why.as_str().into(),
                 },
                 table
                     .map(|t| if t.live.is_some() { "rmq" } else { "java" })
@@ -275,10 +283,17 @@ pub async fn name_servers(session: &Session, args: &WatchArgs) -> Result<(), Fai
                 disagreement(ns, &up).into(),
             ]);
             if let Some(why) = &ns.cluster.error {
-                listing.errors.push(Failure::new(
-                    super::exit::CONNECTION,
-                    format!("name server {} gives no answer: {why}", ns.addr),
-                ));
+                listing.errors.push(match &why.refusal {
+                    Some(refused) => Failure::refused(
+                        GetBrokerClusterInfo::NAME,
+                        &format!("name server {}", ns.addr),
+                        refused,
+                    ),
+                    None => Failure::new(
+                        super::exit::CONNECTION,
+                        format!("name server {} gives no answer: {why}", ns.addr),
+                    ),
+                });
             }
         }
         // The rows tell it already.

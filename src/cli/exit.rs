@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::client::snapshot::Refused;
 use crate::client::words::counted;
 use crate::client::{self, CallError, error::reason};
 use crate::protocol::codes;
@@ -113,6 +114,16 @@ impl Failure {
                 Err(Self::new(exit, what).because(lines.join("\n       ")))
             }
         }
+    }
+
+    /// A server itself said no.
+    pub fn refused(request: &str, server: &str, refused: &Refused) -> Self {
+        let base = Self {
+            target: Some(server.to_owned()),
+            request: Some(request.to_owned()),
+            ..Self::new(REJECTED, String::new())
+        };
+        remote(base, refused.code, &refused.remark, server)
     }
 
     /// Adds why this happens.

@@ -67,7 +67,7 @@ pub fn scan(name_server: &NameServerState) -> Duration {
 
 /// Since when the broker does not answer us; `None` while it does or when it never did.
 pub fn silence(broker: &BrokerState, now_ms: i64) -> Option<Duration> {
-    if broker.answers() {
+    if broker.is_alive() {
         return None;
     }
     broker.last_answer_ms.map(|at| since(at, now_ms))
@@ -110,7 +110,7 @@ fn registration(server: &NameServerState, broker: &BrokerState, now_ms: i64) -> 
         out.age = RegistrationAge::Exact(live.age.saturating_add(since(server.cluster.as_of_ms, now_ms)));
         out.limit = live.limit;
         out.data_version = live.data_version;
-    } else if broker.answers() {
+    } else if broker.is_alive() {
         out.age = RegistrationAge::Answering;
     } else if let Some(at) = broker.last_answer_ms {
         let low = since(at, now_ms);
@@ -145,7 +145,7 @@ pub fn beat(
             let told = age.saturating_sub(since(server.cluster.as_of_ms, now_ms));
             if told <= period.saturating_add(GRACE) {
                 Beat::Ok
-            } else if broker.answers() && told < period.saturating_mul(2).min(limit) {
+            } else if broker.is_alive() && told < period.saturating_mul(2).min(limit) {
                 let missed = age.as_millis() / period.as_millis().max(1);
                 Beat::Late {
                     missed: u64::try_from(missed).unwrap_or(u64::MAX),

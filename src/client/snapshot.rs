@@ -4,12 +4,78 @@
 //! stored when a server said zero; what nobody said is `None`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
-use super::RuntimeInfo;
 use super::stranded::Stranded;
 use super::words::quoted;
+use super::{Error, RuntimeInfo};
 use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
+use crate::remoting::CallError;
+
+/// Why a server was asked in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// In a few words, without the server.
+    pub why: String,
+    /// What the server itself said, if it did: one that refuses to be looked at is alive.
+    pub refusal: Option<Refused>,
+}
+
+/// A server's own no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Its response code.
+    pub code: i32,
+    /// Its remark.
+    pub remark: String,
+}
+
+impl Deref for Fault {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.why
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Self { why, refusal: None }
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Self {
+        Self::from(why.to_owned())
+    }
+}
+
+impl From<&Error> for Fault {
+    fn from(e: &Error) -> Self {
+        let refusal = match e {
+            Error::Call {
+                source: CallError::Remote { code, remark, .. },
+                ..
+            } => Some(Refused {
+                code: *code,
+                remark: remark.clone(),
+            }),
+            _ => None,
+        };
+        Self {
+            why: e.reason(),
+            refusal,
+        }
+    }
+}
 
 /// Something a remote server was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +85,7 @@ pub struct Seen<T> {
     /// When `value` was answered, epoch ms; 0 without a value.
     pub as_of_ms: i64,
     /// Why the newest attempt failed; `None` when it succeeded or when nobody asked.
-    pub error: Option<String>,
+    pub error: Option<Fault>,
 }
 
 impl<T> Seen<T> {
@@ -42,7 +108,7 @@ impl<T> Seen<T> {
     }
 
     /// Asked without success.
-    pub fn failed(error: impl Into<String>) -> Self {
+    pub fn failed(error: impl Into<Fault>) -> Self {
         Self {
             value: None,
             as_of_ms: 0,
@@ -51,10 +117,13 @@ impl<T> Seen<T> {
     }
 
     /// An answer or a failure.
-    pub fn from_result<E: std::fmt::Display>(result: Result<T, E>, now_ms: i64) -> Self {
+    pub fn from_result<E>(result: Result<T, E>, now_ms: i64) -> Self
+    where
+        Fault: for<'a> From<&'a E>,
+    {
         match result {
             Ok(value) => Self::answered(value, now_ms),
-            Err(e) => Self::failed(e.to_string()),
+            Err(e) => Self::failed(&e),
         }
     }
 
@@ -274,6 +343,16 @@ impl BrokerState {
     /// True when the newest look got an answer.
     pub fn answers(&self) -> bool {
         self.runtime.fresh().is_some()
+    }
+
+    /// What it said when the newest look was refused.
+    pub fn refusal(&self) -> Option<&Refused> {
+        self.runtime.error.as_ref()?.refusal.as_ref()
+    }
+
+    /// True when the newest look was answered, if only with a refusal.
+    pub fn is_alive(&self) -> bool {
+        self.answers() || self.refusal().is_some()
     }
 }
 

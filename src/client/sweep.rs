@@ -147,18 +147,14 @@ impl Client {
         let now = now_ms();
         let (cluster, rtt) = match cluster {
             Ok((table, rtt)) => (Seen::answered(table, now), Seen::answered(rtt, now)),
-            Err(e) => (Seen::failed(e.reason()), Seen::failed(e.reason())),
+            Err(e) => (Seen::failed(&e), Seen::failed(&e)),
         };
         NameServerState {
             addr,
             rtt,
             cluster,
-            config: config.map_or_else(Seen::unasked, |c| {
-                Seen::from_result(c.map_err(|e| e.reason()), now)
-            }),
-            topics: topics.map_or_else(Seen::unasked, |t| {
-                Seen::from_result(t.map_err(|e| e.reason()), now)
-            }),
+            config: config.map_or_else(Seen::unasked, |c| Seen::from_result(c, now)),
+            topics: topics.map_or_else(Seen::unasked, |t| Seen::from_result(t, now)),
         }
     }
 
@@ -193,14 +189,15 @@ impl Client {
             },
         );
         let now = now_ms();
-        let last_answer_ms = runtime.is_ok().then_some(now);
         let (runtime, rtt) = match runtime {
             Ok((info, rtt)) => (Seen::answered(info, now), Seen::answered(rtt, now)),
-            Err(e) => (Seen::failed(e.reason()), Seen::failed(e.reason())),
+            Err(e) => (Seen::failed(&e), Seen::failed(&e)),
         };
+        let refused = runtime.error.as_ref().is_some_and(|e| e.refusal.is_some());
+        let last_answer_ms = (runtime.error.is_none() || refused).then_some(now);
         let (topics, topics_version) = match topics {
             Some(Ok((topics, version))) => (Some(topics), Seen::answered(version, now)),
-            Some(Err(e)) => (None, Seen::failed(e.reason())),
+            Some(Err(e)) => (None, Seen::failed(&e)),
             None => (None, Seen::unasked()),
         };
         BrokerLook {
@@ -211,12 +208,8 @@ impl Client {
                 registrations: Vec::new(),
                 rtt,
                 runtime,
-                config: config.map_or_else(Seen::unasked, |c| {
-                    Seen::from_result(c.map_err(|e| e.reason()), now)
-                }),
-                ha: ha.map_or_else(Seen::unasked, |h| {
-                    Seen::from_result(h.map_err(|e| e.reason()), now)
-                }),
+                config: config.map_or_else(Seen::unasked, |c| Seen::from_result(c, now)),
+                ha: ha.map_or_else(Seen::unasked, |h| Seen::from_result(h, now)),
                 topics_version,
                 last_answer_ms,
             },

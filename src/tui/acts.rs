@@ -316,7 +316,7 @@ pub(super) fn go_on(app: &mut App, actions: &mut Vec<Action>) {
         Some(_) if command == Command::Edit => edit_group(app, name),
         Some(_) => pause(app, name, actions),
         None => {
-            let why = failed.unwrap_or_else(|| "no broker has one".to_owned());
+            let why = failed.unwrap_or_else(|| "no broker has one".into());
             app.say(format!("the configuration of {name}: {why}"));
         }
     }

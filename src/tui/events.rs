@@ -107,7 +107,7 @@ impl Watch {
                 continue;
             }
             let id = &broker.broker;
-            let answers = broker.answers();
+            let answers = broker.is_alive();
             let before = self.answers.insert(id.clone(), answers);
             match (before, answers) {
                 (None | Some(true), false) => {

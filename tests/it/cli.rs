@@ -1,5 +1,6 @@
 //! The real binary against servers of this process: exit codes, clean stdout, one row a target.
 
+mod calls;
 mod declare;
 pub mod dlq;
 mod docs;

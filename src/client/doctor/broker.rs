@@ -75,7 +75,14 @@ fn liveness_of(snapshot: &Snapshot, broker: &BrokerState, found: &mut Vec<Findin
             Beat::Ok | Beat::Gone | Beat::Unknown => {}
         }
     }
-    if broker.runtime.is_failed() {
+    if let Some(error) = broker.runtime.error.as_ref().filter(|e| e.refusal.is_some()) {
+        // It is alive, and may well serve its clients; what is known of it ends here.
+        let text = format!("{} answers and refuses to tell its state", broker.broker);
+        found.push(
+            Finding::new("BR1", "broker-refuses", Severity::Warning, subject(), text)
+                .detail(error.why.as_str()),
+        );
+    } else if broker.runtime.is_failed() {
         silent_broker(snapshot, broker, &routed_on, out, found);
         return;
     }
@@ -433,7 +440,7 @@ fn pressure(broker: &BrokerState, trends: &Trends, found: &mut Vec<Finding>) {
 mod tests {
     use super::super::made_up::*;
     use super::*;
-    use crate::client::snapshot::{ClusterTable, Seen};
+    use crate::client::snapshot::{ClusterTable, Fault, Refused, Seen};
     use crate::protocol::body::{Connection, ConsumerConnection};
     use crate::protocol::model::Perm;
 
@@ -448,6 +455,33 @@ mod tests {
         assert_eq!(
             found[0].detail.as_deref(),
             Some("still routed on ns1:9876; connection refused")
+        );
+    }
+
+    /// One that wants credentials serves its clients all the same.
+    #[test]
+    fn a_broker_that_refuses_is_not_a_dead_one() {
+        let mut c = Cluster::healthy();
+        c.snapshot.brokers[1].runtime = Seen::failed(Fault {
+            why: "16 NO_PERMISSION: no".into(),
+            refusal: Some(Refused {
+                code: 16,
+                remark: "no".into(),
+            }),
+        });
+        c.settle();
+        let found = c.finds(&["BR1"]);
+        let told: Vec<_> = found
+            .iter()
+            .map(|f| (f.severity, f.text.as_str(), f.detail.as_deref()))
+            .collect();
+        assert_eq!(
+            told,
+            [(
+                Severity::Warning,
+                "broker-b:0 answers and refuses to tell its state",
+                Some("16 NO_PERMISSION: no")
+            )]
         );
     }
 

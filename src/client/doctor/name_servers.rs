@@ -48,9 +48,17 @@ fn silent(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             None => format!("name server {} does not answer", server.addr),
         };
         let subject = Subject::NameServer(server.addr.clone());
-        found.push(
-            Finding::new("NS1", "name-server-down", Severity::Critical, subject, text).detail(why.as_str()),
-        );
+        if why.refusal.is_some() {
+            let text = format!(
+                "name server {} answers and refuses to list its brokers",
+                server.addr
+            );
+            found.push(
+                Finding::new("NS1", "name-server-refuses", Severity::Warning, subject, text).detail(&**why),
+            );
+            continue;
+        }
+        found.push(Finding::new("NS1", "name-server-down", Severity::Critical, subject, text).detail(&**why));
     }
     if snapshot.name_servers.iter().any(|s| s.is_up()) && snapshot.brokers.is_empty() {
         let text = "no broker is registered";

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Answer, BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, ServerTold, Told, Update};
+use super::{BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, ServerTold, Told, Update};
 use crate::client::RuntimeInfo;
 use crate::client::findings::Severity;
-use crate::client::snapshot::{BrokerId, GroupLag, Seen};
+use crate::client::snapshot::{BrokerId, Fault, GroupLag, Seen};
 use crate::protocol::model::DLQ_PREFIX;
 use crate::tui::dead::ask::Question as DeadQuestion;
 use crate::tui::history::{Counter, RATE_LEAST_MS, Reading, Series};
@@ -73,7 +73,7 @@ impl Model {
         self.recorded = recorded;
     }
 
-    fn fold_found(&mut self, want: Want, answer: Answer<Found>, at_ms: i64) {
+    fn fold_found(&mut self, want: Want, answer: Result<Found, String>, at_ms: i64) {
         // The messages of one search, and the letters of one group, are kept, not those of every one there was.
         let is_search = |want: &Want| matches!(want, Want::Messages(Question::Search(_)));
         let is_letters = |want: &Want| matches!(want, Want::Dead(DeadQuestion::Letters(_)));
@@ -204,10 +204,7 @@ impl Model {
         self.note_denial((&who, &name), (kind, topic.as_deref()), told.denial(), at_ms);
         let parts = self.parts.entry(id.clone()).or_default();
         let broker = &mut self.snapshot.brokers[index];
-        if matches!(
-            &told,
-            BrokerTold::Runtime(Ok(_)) | BrokerTold::Config(Ok(_)) | BrokerTold::Ha(Ok(_))
-        ) {
+        if told.is_alive() {
             broker.last_answer_ms = Some(broker.last_answer_ms.map_or(at_ms, |at| at.max(at_ms)));
         }
         match told {
@@ -253,7 +250,7 @@ impl Model {
                             let growth = if first { Growth::default() } else { Growth::NEW };
                             parts.dead.entry((*name).to_owned()).or_insert(growth);
                         }
-                        (Ok(topics), version.ok_or_else(|| "not told".to_owned()))
+                        (Ok(topics), version.ok_or_else(|| "not told".into()))
                     }
                     Err(e) => (Err(e.clone()), Err(e)),
                 };
@@ -315,10 +312,10 @@ impl Model {
 }
 
 /// Stores an answer, or the reason beside the earlier answer.
-fn put<T>(seen: &mut Seen<T>, answer: Answer<T>, at_ms: i64) {
+fn put<T>(seen: &mut Seen<T>, answer: Result<T, impl Into<Fault>>, at_ms: i64) {
     match answer {
         Ok(value) => *seen = Seen::answered(value, at_ms),
-        Err(why) => seen.error = Some(why),
+        Err(why) => seen.error = Some(why.into()),
     }
 }
 

@@ -158,7 +158,7 @@ impl Model {
                     // Not asked while the broker is silent, so as good as failed.
                     on.in_tps
                         .error
-                        .get_or_insert_with(|| "the broker is silent".to_owned());
+                        .get_or_insert_with(|| "the broker is silent".into());
                 }
                 if told.contains(name) {
                     let sum = rates.entry(name).or_insert(Some(0.0));

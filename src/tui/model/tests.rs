@@ -100,11 +100,7 @@ fn rates_that_are_denied_topic_by_topic_are_told_once_a_broker() {
     let mut at = 2000;
     let mut rate = |m: &mut Model, topic: &str, denied: bool| {
         at += 1000;
-        let answer = if denied {
-            Err("denied: no".to_owned())
-        } else {
-            Ok(1.0)
-        };
+        let answer = if denied { Err("denied: no".into()) } else { Ok(1.0) };
         m.fold(Update {
             at_ms: at,
             retry_at_ms: None,
@@ -508,7 +504,7 @@ proptest! {
                 let at = 2000 + i * 10;
                 match i % 4 {
                     0 => runtime("a", Ok(at), at),
-                    1 => runtime("b", Err(format!("failed {at}")), at),
+                    1 => runtime("b", Err(format!("failed {at}").into()), at),
                     2 => runtime("b", Ok(at), at),
                     _ => lists(&["a", "b"], at),
                 }

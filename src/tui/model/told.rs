@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::RuntimeInfo;
 use crate::client::snapshot::{
-    BrokerConfigView, BrokerId, ClusterTable, GroupLag, HaState, NameServerConfig, TopicOnBroker,
+    BrokerConfigView, BrokerId, ClusterTable, Fault, GroupLag, HaState, NameServerConfig, TopicOnBroker,
 };
 use crate::client::stranded::Stranded;
 use crate::protocol::model::DataVersion;
@@ -15,7 +15,7 @@ use crate::tui::want::{Found, Want};
 /// Topics of one broker by name.
 pub type NamedTopics = Vec<(String, TopicOnBroker)>;
 /// An answer or the reason why there is none.
-pub type Answer<T> = Result<T, String>;
+pub type Answer<T> = Result<T, Fault>;
 
 /// One piece of news from a polling task.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub enum Told {
     /// A broker.
     Broker(BrokerId, BrokerTold),
     /// What a screen wanted to know.
-    Found(Want, Answer<Found>),
+    Found(Want, Result<Found, String>),
     /// What was recorded before this session.
     Recorded(Box<Recorded>),
     /// A reply that could not be read: whose, to what, why, and where its bytes are.
@@ -90,6 +90,23 @@ pub enum BrokerTold {
     Dead(String, Answer<i64>),
     /// Beats that passed while it was slow to answer, and were skipped.
     Missed(u64),
+}
+
+impl BrokerTold {
+    /// The broker itself has said it just now, if only a no.
+    pub(super) fn is_alive(&self) -> bool {
+        fn said<T>(answer: &Answer<T>) -> bool {
+            answer
+                .as_ref()
+                .map_or_else(|fault| fault.refusal.is_some(), |_| true)
+        }
+        match self {
+            Self::Runtime(answer) => said(answer),
+            Self::Config(answer) => said(answer),
+            Self::Ha(answer) => said(answer),
+            _ => false,
+        }
+    }
 }
 
 /// The reason of a failure, where it is a denial.

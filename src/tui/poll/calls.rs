@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Behind, Job, Outcome, STRANDED, Target};
 use crate::client::error::reason;
-use crate::client::snapshot::BrokerId;
+use crate::client::snapshot::{BrokerId, Fault};
 use crate::client::stranded::Ends;
 use crate::client::{CallError, Client, Deadline, Error, Server};
 use crate::protocol::codes;
@@ -110,7 +110,7 @@ async fn ask_broker(
 }
 
 /// The answer with a short reason for a cell, and what it means for the next call.
-fn judged<T>(answer: Result<T, Error>) -> (Result<T, String>, Outcome) {
+fn judged<T>(answer: Result<T, Error>) -> (Result<T, Fault>, Outcome) {
     let error = match answer {
         Ok(value) => return (Ok(value), Outcome::Answered),
         Err(error) => error,
@@ -125,7 +125,11 @@ fn judged<T>(answer: Result<T, Error>) -> (Result<T, String>, Outcome) {
         error if error.is_unreachable() => Outcome::Unreachable,
         _ => Outcome::Answered,
     };
-    (Err(why), outcome)
+    let fault = Fault {
+        why,
+        ..Fault::from(&error)
+    };
+    (Err(fault), outcome)
 }
 
 const DENIED: &str = "denied";

@@ -80,7 +80,7 @@ pub fn of_broker<T>(
 }
 
 /// `denied`, `n/a` and what cannot be read are answers of a kind; everything else is `✗`.
-fn failure(why: Option<&str>) -> Cell {
+pub(super) fn failure(why: Option<&str>) -> Cell {
     match why {
         Some(why) if why.starts_with("denied") => Cell::of("denied", Role::Warn),
         Some(why) if why.starts_with("n/a") => Cell::text("n/a"),

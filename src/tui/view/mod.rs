@@ -183,7 +183,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let servers = &model.snapshot.name_servers;
     let up = servers.iter().filter(|s| s.is_up()).count();
     let brokers = &model.snapshot.brokers;
-    let answering = brokers.iter().filter(|b| b.answers()).count();
+    let answering = brokers.iter().filter(|b| b.is_alive()).count();
     let ratio = |word: &str, good: usize, all: usize, asked: bool| -> [Piece; 2] {
         let (text, role) = match (asked, good == all) {
             (false, _) => (format!("?/{all} "), Role::Plain),

@@ -283,6 +283,9 @@ fn direct(app: &App, broker: &BrokerState) -> Cell {
     if broker.runtime.is_unasked() {
         return Cell::unknown();
     }
+    if broker.refusal().is_some() {
+        return super::cell::failure(broker.runtime.error.as_deref());
+    }
     match broker.last_answer_ms {
         Some(at) => {
             let silent = age_ms(app.shown_ms(), at);

@@ -14,8 +14,8 @@ use rmq::remoting::{Listener, Peer, Refusal, Reply, Service};
 use super::{Cluster, Rmq, items};
 
 /// Lists brokers of its own choice and answers nothing else.
-struct FakeNameServer {
-    brokers: Vec<(&'static str, i64, String)>,
+pub(super) struct FakeNameServer {
+    pub(super) brokers: Vec<(&'static str, i64, String)>,
 }
 
 impl Service for FakeNameServer {
