@@ -76,7 +76,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "cluster stats",
         &["rmq cluster stats", "rmq cluster stats OrdersEU -o wide"],
     ),
-    ("cluster top", &["rmq cluster top", "rmq cluster top --interval 1s"]),
+    (
+        "cluster top",
+        &["rmq cluster top", "rmq cluster top --interval 1s"],
+    ),
     (
         "broker stats",
         &[
@@ -869,9 +872,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("config use", &["rmq config use prod-eu"]),
-    ("config delete", &["rmq config delete dev", "rmq config delete dev --dry-run"]),
+    (
+        "config delete",
+        &["rmq config delete dev", "rmq config delete dev --dry-run"],
+    ),
     ("config path", &["rmq config path"]),
-    ("config test", &["rmq config test", "rmq config test --context prod-eu"]),
+    (
+        "config test",
+        &["rmq config test", "rmq config test --context prod-eu"],
+    ),
     ("version", &["rmq version", "rmq version -o json"]),
     (
         "completion",
@@ -920,9 +929,25 @@ fn add_below(mut command: clap::Command, path: &str) -> clap::Command {
 pub fn nearest(args: impl Iterator<Item = String>) -> Option<&'static str> {
     let words: Vec<String> = args.filter(|a| !a.starts_with('-')).take(3).collect();
     // The longest path first: `broker cold-flow set` before `broker cold-flow`.
-    (1..=words.len()).rev().find_map(|n| {
-        of(&words[..n].join(" ")).and_then(|lines| lines.first().copied())
-    })
+    (1..=words.len())
+        .rev()
+        .find_map(|n| of(&words[..n].join(" ")).and_then(|lines| lines.first().copied()))
+}
+
+/// Splits as a shell does, single quotes and redirections included.
+#[cfg(test)]
+pub fn words(line: &str) -> Vec<String> {
+    let line = line.split(" > ").next().unwrap();
+    let mut words = vec![String::new()];
+    let mut inside = false;
+    for c in line.chars() {
+        match c {
+            '\'' => inside = !inside,
+            ' ' if !inside => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -938,11 +963,7 @@ mod tests {
         for (path, help) in &pages {
             let lines = help.split_once("Examples:").map_or("", |(_, lines)| lines);
             let lines: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-            assert!(
-                (1..=5).contains(&lines.len()),
-                "{path}: {} examples",
-                lines.len()
-            );
+            assert!((1..=5).contains(&lines.len()), "{path}: {} examples", lines.len());
             for line in lines {
                 let parsed = super::super::command().try_get_matches_from(words(line));
                 let parsed = parsed.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
@@ -962,7 +983,8 @@ mod tests {
 
     /// Every command below with its path and its long help.
     fn walk(command: &clap::Command, path: &str, pages: &mut Vec<(String, String)>) {
-        let help = command.clone().render_long_help().to_string();
+        // Unwrapped: an example is one line.
+        let help = command.clone().term_width(0).render_long_help().to_string();
         pages.push((path.to_owned(), help));
         for sub in command.get_subcommands() {
             let path = format!("{path} {}", sub.get_name());
@@ -978,21 +1000,6 @@ mod tests {
             at = below;
         }
         path.join(" ")
-    }
-
-    /// Splits as a shell does, single quotes and redirections included.
-    fn words(line: &str) -> Vec<String> {
-        let line = line.split(" > ").next().unwrap();
-        let mut words = vec![String::new()];
-        let mut inside = false;
-        for c in line.chars() {
-            match c {
-                '\'' => inside = !inside,
-                ' ' if !inside => words.push(String::new()),
-                c => words.last_mut().unwrap().push(c),
-            }
-        }
-        words
     }
 
     #[test]

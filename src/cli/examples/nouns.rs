@@ -62,10 +62,7 @@ pub const NOUNS: &[(&str, &[&str])] = &[
             "rmq static-topic remap Ledger --dry-run",
         ],
     ),
-    (
-        "lite",
-        &["rmq lite list", "rmq lite get Sessions session-4711"],
-    ),
+    ("lite", &["rmq lite list", "rmq lite get Sessions session-4711"]),
     (
         "group",
         &[
