@@ -253,7 +253,6 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
         refuse_in_use(session, &prepared).await?;
     }
     let (plan, counts) = plan(&prepared);
-    change::tell_impact(session, &plan);
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);

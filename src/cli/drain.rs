@@ -221,7 +221,6 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
             .map_or_else(String::new, |text| format!(", the last is due {text}"));
         plan.impact.push(format!("{pending} {waits}{last}"));
     }
-    change::tell_impact(session, &plan);
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);

@@ -231,7 +231,6 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     if change.steps.is_empty() && !goes_on {
         return change::nothing(session);
     }
-    change::tell_impact(session, &change);
     let Some(file) = way.file.take() else {
         let planned = vec![Outcome::Planned; change.steps.len()];
         return change::report(session, &change, planned, None);

@@ -418,7 +418,6 @@ async fn carry_out(
         .into_iter()
         .map(|(queue, _, is)| (queue, is.bname.clone()))
         .collect();
-    change::tell_impact(session, &plan);
     if session.dry_run {
         return change::rehearse(session, &plan, Vec::new(), 0);
     }

@@ -428,7 +428,7 @@ async fn a_measurement_counts_every_send() {
     ok(&rmq.line("topic create Bench --queues 2 --yes").await);
     let produced = rmq
         .rows(&[
-            "bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes",
+            "bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes", "-q",
         ])
         .await;
     assert_eq!(
@@ -438,14 +438,16 @@ async fn a_measurement_counts_every_send() {
     let consumed = rmq.rows(&["bench", "consume", "--topic", "Bench"]).await;
     assert_eq!(consumed[0]["messages"], 40);
     let times = rmq
-        .rows(&["bench", "latency", "--topic", "Bench", "--count", "5", "--yes"])
+        .rows(&[
+            "bench", "latency", "--topic", "Bench", "--count", "5", "--yes", "-q",
+        ])
         .await;
     assert_eq!(
         (&times[0]["broker"], &times[0]["sent"]),
         (&json!("broker-a"), &json!(5))
     );
     let probes = rmq
-        .rows(&["bench", "cluster-latency", "--count", "3", "--yes"])
+        .rows(&["bench", "cluster-latency", "--count", "3", "--yes", "-q"])
         .await;
     assert_eq!(probes[0]["sent"], 3);
     // mqadmin made a topic of a misspelt name (F12).
