@@ -446,6 +446,11 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
             before: text(before, info.master_address.as_ref()),
             after: text(Some(id), Some(&addr)),
         });
+        // Without a master nobody uses the set.
+        if let Some(master) = &info.master_address {
+            let master = Server::named(&name, master);
+            plan.impact.push(client.use_of_brokers([master]).await);
+        }
     }
     let undo = before.map(|old| format!("rmq controller elect {name}:{old} -a {leader}"));
     let cluster = plan.cluster.clone();

@@ -197,6 +197,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         .hint("--ignore-delayed: they go on when the broker is back"));
     }
     let mut plan = describe(&broker, &survey, &args);
+    plan.impact.push(client.use_of_brokers([broker.server()]).await);
     if !survey.permission.writable() && before.is_none() {
         plan.impact.push(format!(
             "{PERMISSION} is {} already, and not by a drain that is known here: undrain leaves it so",

@@ -485,6 +485,12 @@ async fn describe(
             }
         }
     }
+    if !change.steps.is_empty() {
+        let servers = found.brokers.iter().map(|(broker, _)| broker.server());
+        change
+            .impact
+            .push(session.client.use_of_topic(servers, &args.name).await);
+    }
     if plan.shrinks() && machine.settings().phase != Phase::Write {
         let drained = observer.drained(&session.client, &numbers).await;
         if let Some(why) = drained.unknown.first() {

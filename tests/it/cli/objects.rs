@@ -752,6 +752,51 @@ async fn a_watch_ends_when_its_condition_holds_and_a_deadline_ends_it_with_8() {
     cluster.stop().await;
 }
 
+/// Section 6, rules 2 and 9: a change says where it is made and what it touches, whoever is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_asks_nobody_tells_its_scope_and_what_it_touches() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    ok(&rmq.line("topic create T --queues 8 --yes").await);
+    ok(&rmq.line("group create CG --yes").await);
+    ok(&rmq
+        .line("message send --topic T --broker broker-a --queue 5 --body x --count 3")
+        .await);
+    let tells = |ran: &Ran, parts: &[&str]| {
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{part}: {ran:?}");
+        }
+    };
+    let shrunk = rmq
+        .line("topic update T --read-queues 4 --write-queues 4 --force --yes")
+        .await;
+    ok(&shrunk);
+    let scope = [
+        "update topic T in cluster ",
+        cluster.addr.to_string().as_str(),
+        "): broker-a ",
+        "topic T has 0 consuming groups, and its brokers ",
+        "broker-a: 3 unconsumed messages in 1 queue",
+    ];
+    tells(&shrunk, &scope);
+    let paused = rmq.line("group pause CG --yes").await;
+    ok(&paused);
+    tells(&paused, &["group CG has 0 clients online"]);
+    let dry = rmq
+        .line("broker set-permission broker-a 4 --dry-run -o json")
+        .await;
+    ok(&dry);
+    serde_json::from_str::<serde_json::Value>(&dry.stdout).unwrap();
+    let parts = [
+        "set permission of broker broker-a in cluster ",
+        "1 topic, 1 group and ",
+    ];
+    tells(&dry, &parts);
+    let quiet = rmq.line("broker set-permission broker-a 4 --yes -q").await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""), "{quiet:?}");
+    cluster.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn names_complete_from_the_cluster_and_a_dead_server_says_nothing() {
     let cluster = Cluster::start(&["broker-a"]).await;
