@@ -227,7 +227,7 @@ async fn leader(session: &Session, at: &ControllerArgs) -> Result<Server, Failur
 
 async fn get(session: &Session, at: &ControllerArgs, watch: &WatchArgs) -> Result<(), Failure> {
     let client = &session.client;
-    if watch.watch.is_none() {
+    if watch.interval().is_none() {
         let (mut failures, mut detail) = (Vec::new(), None);
         for addr in controllers(session, at).await? {
             match client.controller_metadata(&addr, client.deadline()).await {

@@ -745,6 +745,14 @@ async fn a_watch_ends_when_its_condition_holds_and_a_deadline_ends_it_with_8() {
         ])
         .await;
     assert_eq!(late.code, 8, "{late:?}");
+    // One object, by its fields: a line with the time of the look.
+    let object = ["topic", "describe", "T", "--watch-until", "name=T && messages=0"];
+    let object = rmq.run(&object).await;
+    ok(&object);
+    let line: serde_json::Value = serde_json::from_str(object.stdout.trim()).unwrap();
+    assert!(line["time_ms"].is_i64() && line["name"] == "T", "{object:?}");
+    let unknown = rmq.line("broker describe broker-a --watch-until nothing=1").await;
+    assert_eq!(unknown.code, 2, "{unknown:?}");
     let headers = rmq.line("topic route T -vv").await;
     assert!(headers.stderr.contains("topic=T"), "{headers:?}");
     let human = rmq.line("topic list --human").await;
@@ -771,9 +779,10 @@ async fn a_change_that_asks_nobody_tells_its_scope_and_what_it_touches() {
         .line("topic update T --read-queues 4 --write-queues 4 --force --yes")
         .await;
     ok(&shrunk);
+    let servers = cluster.addr.to_string();
     let scope = [
         "update topic T in cluster ",
-        cluster.addr.to_string().as_str(),
+        servers.as_str(),
         "): broker-a ",
         "topic T has 0 consuming groups, and its brokers ",
         "broker-a: 3 unconsumed messages in 1 queue",
