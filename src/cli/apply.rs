@@ -16,8 +16,9 @@ use super::topic_change::{refuse_static, still_at, undo_line};
 use super::{quoted, time};
 use crate::client::declare::plan::{Change, changes};
 use crate::client::declare::{Declared, Held, read, write};
-use crate::client::{BrokerAt, BrokerSelector, Deadline, Error, Scope, Which};
+use crate::client::{BrokerAt, BrokerSelector, Deadline, Error, Scope, Server, Which};
 use crate::protocol::Json;
+use crate::protocol::model::Perm;
 use crate::protocol::requests::{DeleteSubscriptiongroup, UpdateAndCreateSubscriptiongroup};
 
 /// Longest file read.
@@ -252,8 +253,8 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     if !session.dry_run {
         refuse_in_use(session, &prepared).await?;
     }
-    let (plan, counts) = plan(&prepared);
-    change::tell_impact(session, &plan);
+    let (mut plan, counts) = plan(&prepared);
+    touched(session, &mut plan, &prepared.changes).await;
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);
@@ -449,6 +450,36 @@ fn plan(prepared: &Prepared) -> (Plan, Vec<usize>) {
         }
     }
     (plan, counts)
+}
+
+/// Counts who uses the topics and groups that lose a permission.
+async fn touched(session: &Session, plan: &mut Plan, changes: &[Change]) {
+    let (mut topics, mut groups) = (BTreeMap::new(), BTreeMap::new());
+    for change in changes {
+        let (all, name) = match change {
+            Change::Topic {
+                before: Some(before),
+                after,
+                ..
+            } if before.perm.and(Perm::READ_WRITE).without(after.perm) != Perm(0) => {
+                (&mut topics, &after.topic_name)
+            }
+            Change::Group {
+                before: Some(before),
+                after,
+                ..
+            } if before.consume_enable && !after.consume_enable => (&mut groups, &after.group_name),
+            _ => continue,
+        };
+        let servers: &mut Vec<Server> = all.entry(name).or_default();
+        servers.push(change.broker().server());
+    }
+    for (name, servers) in topics {
+        plan.impact.push(session.client.use_of_topic(servers, name).await);
+    }
+    for (name, servers) in groups {
+        plan.impact.push(session.client.use_of_group(servers, name).await);
+    }
 }
 
 /// How a broker is called again; one that nobody registered has an address only.

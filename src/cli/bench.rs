@@ -13,6 +13,7 @@ use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::message_list::{StretchArgs, wanted};
 use super::output::{Cell, Detail, Listing, col, wide};
+use super::progress::Pulse;
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::stop::Listener;
@@ -263,7 +264,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     let over = |started: u64| {
         started >= most || (args.count.is_none() && begun.elapsed() >= args.span) || stop.is_stopped()
     };
-    let mut said = Instant::now();
+    let mut pulse = Pulse::default();
     loop {
         while flying.len() < args.in_flight as usize && !over(started) {
             if let Some(ticks) = &mut ticks {
@@ -287,8 +288,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
                 first_error.get_or_insert(e);
             }
         }
-        if said.elapsed() > Duration::from_secs(5) && session.shows_progress() {
-            said = Instant::now();
+        if pulse.is_due() && !session.is_quiet() {
             session.talk(&format!(
                 "{} sent, {} failed, {:.0}/s",
                 samples.seen,

@@ -17,7 +17,7 @@ use super::scope::ScopeArgs;
 pub use super::server_config::pair;
 use super::server_config::{self, Target};
 use super::session::Session;
-use super::watch::{self, Rows, WatchArgs};
+use super::watch::{self, Objects, Rows, WatchArgs};
 use crate::client::admin::broker::CleanUp;
 use crate::client::admin::config::ConfigOf;
 use crate::client::findings::{Subject, Trends, findings};
@@ -38,6 +38,8 @@ pub enum Command {
     Describe {
         /// NAME, NAME:ID or HOST:PORT
         broker: BrokerSelector,
+        #[command(flatten)]
+        watch: WatchArgs,
     },
     /// Show a broker's configuration, whole or some keys
     GetConfig {
@@ -150,7 +152,9 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { scope, watch } => watch::print(session, &watch, || list(session, &scope)).await,
-        Command::Describe { broker } => describe(session, broker).await,
+        Command::Describe { broker, watch } => {
+            watch::print(session, &watch, || describe(session, broker.clone())).await
+        }
         Command::Drain(args) => drain::drain(session, args).await,
         Command::Undrain(args) => drain::undrain(session, args).await,
         Command::GetConfig { broker, keys, watch } => {
@@ -296,7 +300,7 @@ fn role(broker: &BrokerState) -> &'static str {
     }
 }
 
-async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Failure> {
+async fn describe(session: &Session, selector: BrokerSelector) -> Result<Objects, Failure> {
     let scope = ScopeArgs {
         cluster: None,
         broker: vec![selector],
@@ -307,7 +311,6 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Fai
         ..Parts::default()
     };
     let snapshot = look(session, parts, &scope).await?;
-    session.warn_of_dead_name_servers();
     let found = findings(&snapshot, &Trends::default());
     let (mut answered, mut failures, mut details) = (false, Vec::new(), Vec::new());
     for broker in &snapshot.brokers {
@@ -328,8 +331,11 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<(), Fai
         details.push(detail);
         failures.extend(own_failure);
     }
-    session.printer.print_details(details)?;
-    Failure::over(&failures, answered)
+    Ok(Objects {
+        details,
+        failures,
+        some_answered: answered,
+    })
 }
 
 fn with_registrations(failure: Failure, broker: &BrokerState) -> Failure {

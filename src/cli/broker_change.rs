@@ -96,12 +96,21 @@ pub async fn set_permission(session: &Session, args: PermArgs) -> Result<(), Fai
         undo.push(format!("rmq broker set-permission {} {}", broker.addr, before.0));
         work.push((broker, after));
     }
+    touched(session, &mut plan, work.iter().map(|(broker, _)| broker)).await;
     let undo = Some(undo.join(" && "));
     let unread = (PERMISSION, unread);
     change::each(session, plan, unread, work, undo, |(broker, after)| async move {
         vec![write_permission(session, &broker, after).await]
     })
     .await
+}
+
+/// Counts what is on the brokers that a change is about to be made to.
+async fn touched<'a>(session: &Session, plan: &mut Plan, brokers: impl Iterator<Item = &'a BrokerAt>) {
+    let servers: Vec<_> = brokers.map(BrokerAt::server).collect();
+    if !servers.is_empty() {
+        plan.impact.push(session.client.use_of_brokers(servers).await);
+    }
 }
 
 /// The configuration of each broker.
@@ -350,6 +359,7 @@ async fn write_plan(session: &Session, broker: &BrokerAt, writable: bool) -> (Pl
             ));
         }
     } else {
+        impact.push(client.use_of_brokers([broker.server()]).await);
         impact.push(format!(
             "it is lost when {name} or a name server starts anew, and {name} itself goes on taking sends; \
              rmq broker drain {name} keeps"
@@ -422,6 +432,7 @@ pub async fn set_readahead(session: &Session, mode: ReadAhead, scope: ScopeArgs)
         }
         work.push(broker);
     }
+    touched(session, &mut plan, work.iter()).await;
     let undo = (!undo.is_empty()).then(|| undo.join(" && "));
     let unread = ("readahead", unread);
     change::each(session, plan, unread, work, undo, |broker| async move {

@@ -13,6 +13,9 @@ use crate::client::admin::config::{is_secret, shown};
 use crate::client::words::counted;
 use crate::tui::deed::UNCHANGED;
 
+/// Targets that a scope line names.
+const TARGETS: usize = 8;
+
 /// How much a change can hurt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -180,6 +183,7 @@ fn agree(session: &Session, plan: &Plan) -> Result<(), Failure> {
     match &session.yes {
         Some(answer) if session.protected => {
             if !cluster.is_empty() && answer.as_deref() == Some(cluster.as_str()) {
+                tell(session, plan);
                 return Ok(());
             }
             show(session, plan);
@@ -189,8 +193,14 @@ fn agree(session: &Session, plan: &Plan) -> Result<(), Failure> {
             )
             .hint(format!("--yes={cluster}")));
         }
-        Some(None) => return Ok(()),
-        Some(Some(answer)) if *answer == plan.cluster || *answer == plan.object => return Ok(()),
+        Some(None) => {
+            tell(session, plan);
+            return Ok(());
+        }
+        Some(Some(answer)) if *answer == plan.cluster || *answer == plan.object => {
+            tell(session, plan);
+            return Ok(());
+        }
         Some(Some(answer)) => {
             return Err(Failure::usage(format!(
                 "--yes={answer} names neither the cluster {} nor {}",
@@ -328,18 +338,27 @@ pub async fn carry_out<T, F: Future<Output = Outcome>>(
     report(session, plan, outcomes, undo)
 }
 
-fn show(session: &Session, plan: &Plan) {
-    let mut lines = vec![format!(
-        "{} in cluster {} ({}name servers {})",
+/// What is done and where: the first line of every plan.
+fn head(session: &Session, plan: &Plan) -> String {
+    let cluster = match plan.cluster.as_str() {
+        "" => String::new(),
+        cluster => format!(" in cluster {cluster}"),
+    };
+    let context = session.context.as_ref().map(|c| format!("context {c}, "));
+    format!(
+        "{}{cluster} ({}name servers {})",
         plan.action,
-        plan.cluster,
-        session
-            .context
-            .as_ref()
-            .map(|c| format!("context {c}, "))
-            .unwrap_or_default(),
+        context.unwrap_or_default(),
         session.name_servers.join(";")
-    )];
+    )
+}
+
+fn impact_lines(plan: &Plan) -> impl Iterator<Item = String> {
+    plan.impact.iter().map(|line| format!("  ! {line}"))
+}
+
+fn show(session: &Session, plan: &Plan) {
+    let mut lines = vec![head(session, plan)];
     for step in &plan.steps {
         lines.push(format!(
             "  {}  {}  {} → {}",
@@ -349,17 +368,30 @@ fn show(session: &Session, plan: &Plan) {
             printable(&step.after)
         ));
     }
-    lines.extend(plan.impact.iter().map(|line| format!("  ! {line}")));
+    lines.extend(impact_lines(plan));
     session.talk(&lines.join("\n"));
 }
 
-/// Says what a plan means where nobody is asked, and so nobody is shown the plan.
-pub fn tell_impact(session: &Session, plan: &Plan) {
-    if session.dry_run || session.yes.is_some() {
-        for line in &plan.impact {
-            session.note(line);
+/// What is done, where, to which targets, and what it means: for a change that asks nobody, and so shows nobody its plan.
+/// The dashboard has shown it.
+pub fn tell(session: &Session, plan: &Plan) {
+    if session.desk().is_some() || session.is_quiet() {
+        return;
+    }
+    let mut targets: Vec<&str> = Vec::new();
+    for step in &plan.steps {
+        if !targets.contains(&step.target.as_str()) {
+            targets.push(&step.target);
         }
     }
+    let more = targets.len().saturating_sub(TARGETS);
+    targets.truncate(TARGETS);
+    let mut line = format!("{}: {}", head(session, plan), targets.join(", "));
+    if more > 0 {
+        line.push_str(&format!(" and {more} more"));
+    }
+    let lines: Vec<String> = std::iter::once(line).chain(impact_lines(plan)).collect();
+    session.talk(&lines.join("\n"));
 }
 
 /// A dry run: what is planned, and what cannot be done since it was not read. The steps of `unread` stand together, with
@@ -395,7 +427,6 @@ async fn execute_but(
     if plan.steps.is_empty() {
         return nothing(session);
     }
-    tell_impact(session, &plan);
     if session.dry_run {
         return rehearse(session, &plan, unread, 0);
     }
@@ -460,6 +491,9 @@ pub fn report(
     outcomes: Vec<Outcome>,
     undo: impl Into<Undo>,
 ) -> Result<(), Failure> {
+    if session.dry_run {
+        tell(session, plan);
+    }
     let mut listing = listing();
     let planned = outcomes.iter().any(|o| matches!(o, Outcome::Planned));
     let done = outcomes.iter().filter(|o| o.is_done()).count();

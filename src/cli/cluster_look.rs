@@ -119,7 +119,7 @@ async fn one(session: &Session, cluster: Option<&str>) -> Result<(String, Snapsh
 
 /// `rmq cluster describe`
 pub async fn describe(session: &Session, cluster: Option<&str>, watch: &WatchArgs) -> Result<(), Failure> {
-    if watch.watch.is_some() {
+    if watch.interval().is_some() {
         return watch::print(session, watch, || async {
             let (_, snapshot) = one(session, cluster).await?;
             let some_answered = snapshot.brokers.iter().any(|b| b.answers());

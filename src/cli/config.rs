@@ -27,9 +27,6 @@ pub enum Command {
         name: String,
     },
     /// Set a key of a context (made if absent), or `journal on|off`
-    #[command(
-        after_help = "Examples:\n  rmq config set dev namesrv 127.0.0.1:9876\n  rmq config set prod protected true\n  rmq config set prod colour red\n  rmq config set prod broker_map 172.17.0.0/16=127.0.0.1\n  rmq config set prod tls.ca /etc/ssl/mq-ca.pem\n  rmq config set journal off"
-    )]
     Set {
         /// Context name, or `journal`
         context: String,

@@ -294,6 +294,10 @@ async fn remove(session: &Session, container: &str, inside: &Inside) -> Result<(
         ),
     );
     plan.cluster.clone_from(&inside.cluster);
+    if let Some(broker) = &there {
+        plan.impact
+            .push(session.client.use_of_brokers([broker.server()]).await);
+    }
     let undo = match path {
         Some(path) => Undo::Line(format!(
             "rmq broker container add {} --broker-config {}",

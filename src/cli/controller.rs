@@ -227,7 +227,7 @@ async fn leader(session: &Session, at: &ControllerArgs) -> Result<Server, Failur
 
 async fn get(session: &Session, at: &ControllerArgs, watch: &WatchArgs) -> Result<(), Failure> {
     let client = &session.client;
-    if watch.watch.is_none() {
+    if watch.interval().is_none() {
         let (mut failures, mut detail) = (Vec::new(), None);
         for addr in controllers(session, at).await? {
             match client.controller_metadata(&addr, client.deadline()).await {
@@ -446,6 +446,11 @@ async fn elect(session: &Session, replica: Replica, force: bool, at: &Controller
             before: text(before, info.master_address.as_ref()),
             after: text(Some(id), Some(&addr)),
         });
+        // Without a master nobody uses the set.
+        if let Some(master) = &info.master_address {
+            let master = Server::named(&name, master);
+            plan.impact.push(client.use_of_brokers([master]).await);
+        }
     }
     let undo = before.map(|old| format!("rmq controller elect {name}:{old} -a {leader}"));
     let cluster = plan.cluster.clone();

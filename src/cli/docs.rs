@@ -35,6 +35,7 @@ fn pages(command: &clap::Command, name: &str, dir: &Path) -> std::io::Result<()>
         .source(concat!("rmq ", env!("CARGO_PKG_VERSION")))
         .manual("RocketMQ for operators")
         .render(&mut page)?;
+    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
     fs::write(dir.join(format!("{name}.1")), page)
 }
 

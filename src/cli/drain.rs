@@ -197,6 +197,7 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
         .hint("--ignore-delayed: they go on when the broker is back"));
     }
     let mut plan = describe(&broker, &survey, &args);
+    plan.impact.push(client.use_of_brokers([broker.server()]).await);
     if !survey.permission.writable() && before.is_none() {
         plan.impact.push(format!(
             "{PERMISSION} is {} already, and not by a drain that is known here: undrain leaves it so",
@@ -221,7 +222,6 @@ pub async fn drain(session: &Session, args: DrainArgs) -> Result<(), Failure> {
             .map_or_else(String::new, |text| format!(", the last is due {text}"));
         plan.impact.push(format!("{pending} {waits}{last}"));
     }
-    change::tell_impact(session, &plan);
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);

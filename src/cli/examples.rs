@@ -1,5 +1,7 @@
 //! Examples: one table for the help texts and for the hint after an incomplete command.
 
+mod nouns;
+
 /// Command path and its examples.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
@@ -74,7 +76,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "cluster stats",
         &["rmq cluster stats", "rmq cluster stats OrdersEU -o wide"],
     ),
-    ("cluster top", &["rmq cluster top", "rmq top --interval 1s"]),
+    (
+        "cluster top",
+        &["rmq cluster top", "rmq cluster top --interval 1s"],
+    ),
     (
         "broker stats",
         &[
@@ -831,7 +836,52 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "rmq --dry-run mqadmin updateTopic -c C1 -t OrderEvents -p 4",
         ],
     ),
+    (
+        "export messages",
+        &[
+            "rmq export messages --topic OrderEvents --out orders.jsonl --since -2h",
+            "rmq export messages --topic OrderEvents --out orders.jsonl --resume",
+        ],
+    ),
+    (
+        "export offsets",
+        &["rmq export offsets CG_ORDERS --topic OrderEvents --out offsets.json"],
+    ),
+    (
+        "import messages",
+        &["rmq import messages --file orders.jsonl --to-topic OrderEvents2 --rate 100/s"],
+    ),
+    (
+        "import offsets",
+        &[
+            "rmq import offsets offsets.json --dry-run",
+            "rmq import offsets offsets.json --group CG_ORDERS --by-time",
+        ],
+    ),
+    ("dlq purge", &["rmq dlq purge CG_ORDERS"]),
+    ("config get", &["rmq config get", "rmq config get -o json"]),
+    ("config list", &["rmq config list"]),
+    (
+        "config set",
+        &[
+            "rmq config set dev namesrv 127.0.0.1:9876",
+            "rmq config set prod protected true",
+            "rmq config set prod broker_map 172.17.0.0/16=127.0.0.1",
+            "rmq config set prod tls.ca /etc/ssl/mq-ca.pem",
+            "rmq config set journal off",
+        ],
+    ),
     ("config use", &["rmq config use prod-eu"]),
+    (
+        "config delete",
+        &["rmq config delete dev", "rmq config delete dev --dry-run"],
+    ),
+    ("config path", &["rmq config path"]),
+    (
+        "config test",
+        &["rmq config test", "rmq config test --context prod-eu"],
+    ),
+    ("version", &["rmq version", "rmq version -o json"]),
     (
         "completion",
         &["rmq completion bash > /etc/bash_completion.d/rmq"],
@@ -840,15 +890,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["rmq man --out /usr/local/share/man/man1"]),
 ];
 
+/// The examples of a command or noun.
+fn of(path: &str) -> Option<&'static [&'static str]> {
+    let mut all = EXAMPLES.iter().chain(nouns::NOUNS);
+    all.find(|(of, _)| *of == path).map(|(_, lines)| *lines)
+}
+
 /// Adds the examples to the help of their commands.
 pub fn add(command: clap::Command) -> clap::Command {
     add_below(command, "")
 }
 
 fn add_below(mut command: clap::Command, path: &str) -> clap::Command {
-    if let Some((_, lines)) = EXAMPLES.iter().find(|(of, _)| *of == path) {
+    if let Some(lines) = of(path) {
         let mut text = String::from("Examples:");
-        for line in *lines {
+        for line in lines {
             text.push_str("\n  ");
             text.push_str(line);
         }
@@ -873,44 +929,77 @@ fn add_below(mut command: clap::Command, path: &str) -> clap::Command {
 pub fn nearest(args: impl Iterator<Item = String>) -> Option<&'static str> {
     let words: Vec<String> = args.filter(|a| !a.starts_with('-')).take(3).collect();
     // The longest path first: `broker cold-flow set` before `broker cold-flow`.
-    (1..=words.len()).rev().find_map(|n| {
-        let path = words[..n].join(" ");
-        EXAMPLES
-            .iter()
-            .find(|(of, _)| *of == path)
-            .and_then(|(_, lines)| lines.first().copied())
-    })
+    (1..=words.len())
+        .rev()
+        .find_map(|n| of(&words[..n].join(" ")).and_then(|lines| lines.first().copied()))
+}
+
+/// Splits as a shell does, single quotes and redirections included.
+#[cfg(test)]
+pub fn words(line: &str) -> Vec<String> {
+    let line = line.split(" > ").next().unwrap();
+    let mut words = vec![String::new()];
+    let mut inside = false;
+    for c in line.chars() {
+        match c {
+            '\'' => inside = !inside,
+            ' ' if !inside => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Section 1 of the specification: every page has examples, each of them parses, and it is one of that command.
     #[test]
-    fn every_example_parses() {
-        for (path, lines) in EXAMPLES {
-            for line in *lines {
-                let words = words(line);
-                assert!(words.join(" ").starts_with("rmq"), "{line}");
-                let parsed = super::super::command().try_get_matches_from(&words);
-                assert!(parsed.is_ok(), "{path}: {line}: {}", parsed.unwrap_err());
+    fn every_help_page_has_examples_that_parse() {
+        let mut pages = Vec::new();
+        walk(&super::super::command(), "", &mut pages);
+        assert!(pages.len() > 190, "{}", pages.len());
+        for (path, help) in &pages {
+            let lines = help.split_once("Examples:").map_or("", |(_, lines)| lines);
+            let lines: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+            assert!((1..=5).contains(&lines.len()), "{path}: {} examples", lines.len());
+            for line in lines {
+                let parsed = super::super::command().try_get_matches_from(words(line));
+                let parsed = parsed.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
+                let called = called(&parsed);
+                assert!(
+                    path.is_empty() || called == *path || called.starts_with(&format!("{path} ")),
+                    "{path}: {line} is {called}"
+                );
             }
+        }
+        // A row of the tables that no page shows has a wrong path.
+        for (path, _) in EXAMPLES.iter().chain(nouns::NOUNS) {
+            let shown = pages.iter().filter(|(page, _)| page == path).count();
+            assert_eq!(shown, 1, "{path}");
         }
     }
 
-    /// Splits as a shell does, single quotes and redirections included.
-    fn words(line: &str) -> Vec<String> {
-        let line = line.split(" > ").next().unwrap();
-        let mut words = vec![String::new()];
-        let mut inside = false;
-        for c in line.chars() {
-            match c {
-                '\'' => inside = !inside,
-                ' ' if !inside => words.push(String::new()),
-                c => words.last_mut().unwrap().push(c),
-            }
+    /// Every command below with its path and its long help.
+    fn walk(command: &clap::Command, path: &str, pages: &mut Vec<(String, String)>) {
+        // Unwrapped: an example is one line.
+        let help = command.clone().term_width(0).render_long_help().to_string();
+        pages.push((path.to_owned(), help));
+        for sub in command.get_subcommands() {
+            let path = format!("{path} {}", sub.get_name());
+            walk(sub, path.trim_start(), pages);
         }
-        words
+    }
+
+    /// The command that a line calls.
+    fn called(mut at: &clap::ArgMatches) -> String {
+        let mut path = Vec::new();
+        while let Some((name, below)) = at.subcommand() {
+            path.push(name);
+            at = below;
+        }
+        path.join(" ")
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Exit codes, and the one shape in which a failure reaches the operator.
 
+mod answers;
+
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -370,7 +372,9 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
         CallError::Closed { .. } => base(
             CONNECTION,
             format!("{server} closed the connection before it answered"),
-        ),
+        )
+        .because("It stopped or starts anew, or it wants TLS, or none.")
+        .hint("rmq doctor --checks NS1,BR1"),
         CallError::TimedOut { after, .. } => base(
             TIMEOUT,
             format!("{server} did not answer within {}", super::time::duration(*after)),
@@ -386,7 +390,9 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
         CallError::Protocol { source, .. } => base(
             REJECTED,
             format!("the answer of {server} could not be read: {source}"),
-        ),
+        )
+        .because("It may be no RocketMQ server, or one whose answers this rmq does not know.")
+        .hint("the same command with -vv"),
         CallError::Unsendable { source, .. } => {
             base(USAGE, format!("nothing was sent to {server}: {source}"))
         }
@@ -394,44 +400,16 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
 }
 
 fn remote(mut failure: Failure, code: i32, remark: &str, server: &str) -> Failure {
+    let request = failure.request.as_deref().unwrap_or_default();
+    let meaning = answers::meaning(code, remark, request);
     failure.remote_code = Some(code);
     failure.remark = Some(remark.trim().to_owned());
-    let (exit, what, why) = match code {
-        codes::SYSTEM_BUSY => (
-            REJECTED,
-            "is too busy",
-            Some("It sheds load; a later attempt may work."),
-        ),
-        // QueryMessageProcessor of 5.3.3 has no code of its own for it.
-        codes::SYSTEM_ERROR
-            if remark
-                .trim_start()
-                .starts_with("can not find message by the offset") =>
-        {
-            (NOT_FOUND, "has no message there", None)
-        }
-        codes::REQUEST_CODE_NOT_SUPPORTED => (
-            UNSUPPORTED,
-            "does not support this request",
-            Some("Its version or role lacks it."),
-        ),
-        codes::NO_PERMISSION => (
-            REFUSED,
-            "refused the request",
-            Some(
-                "Servers answer this code for missing rights and for values they guard; the remark tells which.",
-            ),
-        ),
-        codes::TOPIC_NOT_EXIST => (NOT_FOUND, "knows no such topic", None),
-        codes::QUERY_NOT_FOUND => (NOT_FOUND, "found nothing", None),
-        codes::SUBSCRIPTION_GROUP_NOT_EXIST => (NOT_FOUND, "knows no such consumer group", None),
-        codes::CONSUMER_NOT_ONLINE => (NOT_FOUND, "has no client of this group online", None),
-        codes::NO_MESSAGE => (NOT_FOUND, "found no message", None),
-        _ => (REJECTED, "rejected the request", None),
-    };
-    failure.exit = exit;
-    failure.what = format!("{server} {what}");
-    failure.why = why.map(str::to_owned);
+    failure.exit = meaning.exit;
+    failure.what = format!("{server} {}", meaning.what);
+    failure.why = Some(meaning.why.to_owned());
+    // A server is `NAME ADDRESS`, or its address alone.
+    let addr = server.rsplit(' ').next().unwrap_or(server);
+    failure.hint = Some(meaning.next.replace("BROKER", addr));
     failure
 }
 

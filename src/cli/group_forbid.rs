@@ -91,6 +91,13 @@ pub async fn run(session: &Session, args: ForbidArgs, readable: bool) -> Result<
         });
         writes.push((1, broker));
     }
+    if !readable && !writes.is_empty() {
+        plan.impact.push(
+            client
+                .use_of_group(brokers.iter().map(BrokerAt::server), group)
+                .await,
+        );
+    }
     mention(
         &mut plan,
         "forbidden topics",

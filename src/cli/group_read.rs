@@ -11,7 +11,7 @@ use super::output::{Cell, Detail, Listing, col, less, wide};
 use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
-use super::watch::{self, Rows, WatchArgs};
+use super::watch::{self, Objects, Rows, WatchArgs};
 use crate::client::Which;
 use crate::client::admin::group_check::{Gravity, GroupFinding, GroupView};
 use crate::client::admin::group_config::policy_text;
@@ -37,6 +37,8 @@ pub enum Command {
         group: String,
         #[command(flatten)]
         scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
     },
     /// Check one group; exit code 10 with warnings, 11 with errors
     Check {
@@ -67,8 +69,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Get { group, scope, watch } => {
             watch::print(session, &watch, || get(session, &group, &scope)).await
         }
-        Command::Describe { group, scope } => describe(session, &group, &scope).await,
-        Command::Check { group, scope, watch } if watch.watch.is_some() => {
+        Command::Describe { group, scope, watch } => {
+            watch::print(session, &watch, || describe(session, &group, &scope)).await
+        }
+        Command::Check { group, scope, watch } if watch.interval().is_some() => {
             watch::print(session, &watch, || async {
                 let view = view(session, &group, &scope).await?;
                 Ok(checks(&view, &view.findings(time::now_ms())))
@@ -259,10 +263,8 @@ async fn check(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(), 
     }
 }
 
-async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(), Failure> {
-    let view = view(session, group, scope).await;
-    session.warn_of_dead_name_servers();
-    let view = view?;
+async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<Objects, Failure> {
+    let view = view(session, group, scope).await?;
     let ids = view.clients.ids();
     let shape = view.clients.connections().next().map(|(_, c)| c);
     let lag: Option<i64> = (!view.is_broadcast())
@@ -371,8 +373,7 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
     let findings = view.findings(time::now_ms());
     let rows = checks(&view, &findings);
     let errors: Vec<Failure> = view.errors.iter().map(Failure::from).collect();
-    let verdict = Failure::over(&errors, true);
-    session.printer.print_detail(Detail {
+    let detail = Detail {
         kind: "Group",
         fields: vec![
             ("name", group.into()),
@@ -419,7 +420,11 @@ async fn describe(session: &Session, group: &str, scope: &ScopeArgs) -> Result<(
             ("backlog", backlog),
             ("checks", rows.listing),
         ],
-        errors,
-    })?;
-    verdict
+        errors: errors.clone(),
+    };
+    Ok(Objects {
+        details: vec![detail],
+        failures: errors,
+        some_answered: true,
+    })
 }

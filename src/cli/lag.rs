@@ -352,7 +352,7 @@ fn summarize(
         let oldest_ms = oldest.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         summary.insert("max_lag_time_ms".into(), oldest_ms.into());
         summary.insert("unowned_queues".into(), backlog.unowned().into());
-        if args.watch.watch.is_none() {
+        if args.watch.interval().is_none() {
             session.note(&sentence(name, backlog, oldest, partial));
         }
     }
@@ -367,7 +367,7 @@ fn tell_unasked(
     listing: &mut Listing,
 ) {
     listing.summary.insert("lag_time_asked".into(), aged.into());
-    if args.watch.watch.is_some() {
+    if args.watch.interval().is_some() {
         return;
     }
     if !aged

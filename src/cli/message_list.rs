@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
@@ -13,6 +12,7 @@ use super::body::{BodyForm, Charset};
 use super::exit::{self, Failure};
 use super::message::{at_limit, columns, row};
 use super::output::{Cell, Format, Listing, col};
+use super::progress::Pulse;
 use super::session::Session;
 use super::time::{self, When};
 use super::topic::not_found;
@@ -25,8 +25,6 @@ use crate::client::words::counted;
 
 /// Rows that are printed at once when there is no limit.
 const CHUNK: usize = 1000;
-/// Pause between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Which messages of a topic.
 #[derive(Debug, Clone, Args)]
@@ -208,12 +206,12 @@ fn ending(session: &Session, when: Option<&When>) -> Result<i64, Failure> {
     }
 }
 
-/// How far a scan is, on stderr for those who watch.
+/// How far a scan is, a line every five seconds on stderr.
 pub struct Progress<'a> {
     session: &'a Session,
     what: String,
     read: AtomicU64,
-    said: Mutex<Instant>,
+    pulse: Mutex<Pulse>,
 }
 
 impl<'a> Progress<'a> {
@@ -223,22 +221,21 @@ impl<'a> Progress<'a> {
             session,
             what: what.into(),
             read: AtomicU64::new(0),
-            said: Mutex::new(Instant::now()),
+            pulse: Mutex::default(),
         }
     }
 
     /// One more message is read.
     pub fn step(&self) {
         let read = self.read.fetch_add(1, Ordering::Relaxed) + 1;
-        if !read.is_multiple_of(256) || !self.session.shows_progress() {
+        if !read.is_multiple_of(256) || self.session.is_quiet() {
             return;
         }
-        let mut said = self
-            .said
+        let mut pulse = self
+            .pulse
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if said.elapsed() > PROGRESS {
-            *said = Instant::now();
+        if pulse.is_due() {
             self.session.talk(&format!("{}: {read} messages read", self.what));
         }
     }

@@ -336,7 +336,7 @@ async fn left_over(session: &Session, topics: BTreeSet<String>) -> Option<(Strin
 }
 
 async fn diff(session: &Session, args: DiffArgs) -> Result<(), Failure> {
-    if args.watch.watch.is_some() {
+    if args.watch.interval().is_some() {
         return watch::print(session, &args.watch, || diff_rows(session, &args)).await;
     }
     if session.name_servers.len() < 2 {

@@ -588,7 +588,6 @@ pub async fn carry_out(
     if plan.steps.is_empty() {
         return change::nothing(session);
     }
-    change::tell_impact(session, &plan);
     if session.dry_run {
         let planned = vec![Outcome::Planned; plan.steps.len()];
         return change::report(session, &plan, planned, None);

@@ -231,7 +231,6 @@ pub async fn run(session: &Session, args: ScaleArgs) -> Result<(), Failure> {
     if change.steps.is_empty() && !goes_on {
         return change::nothing(session);
     }
-    change::tell_impact(session, &change);
     let Some(file) = way.file.take() else {
         let planned = vec![Outcome::Planned; change.steps.len()];
         return change::report(session, &change, planned, None);
@@ -485,6 +484,12 @@ async fn describe(
                 });
             }
         }
+    }
+    if !change.steps.is_empty() {
+        let servers = found.brokers.iter().map(|(broker, _)| broker.server());
+        change
+            .impact
+            .push(session.client.use_of_topic(servers, &args.name).await);
     }
     if plan.shrinks() && machine.settings().phase != Phase::Write {
         let drained = observer.drained(&session.client, &numbers).await;

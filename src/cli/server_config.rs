@@ -229,6 +229,13 @@ pub async fn set(
             waiting.join(", ")
         ));
     }
+    if of == ConfigOf::Broker && !work.is_empty() {
+        plan.impact.push(
+            client
+                .use_of_brokers(work.iter().map(|one| one.server.clone()))
+                .await,
+        );
+    }
     let undo = (!undo.is_empty()).then(|| undo.join(" && "));
     let unread = ("configuration", unread);
     change::each(session, plan, unread, work, undo, |work| async move {

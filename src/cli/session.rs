@@ -362,9 +362,9 @@ impl Session {
         self.quiet
     }
 
-    /// True when somebody watches how far a long work is: the dashboard, or a person at the terminal on stderr.
-    pub fn shows_progress(&self) -> bool {
-        !self.quiet && (self.desk().is_some() || std::io::stderr().is_terminal())
+    /// True when a bar can be drawn: a person is at the terminal on stderr.
+    pub fn draws_progress(&self) -> bool {
+        !self.quiet && self.desk().is_none() && std::io::stderr().is_terminal()
     }
 
     /// Text on stderr.

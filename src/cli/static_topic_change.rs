@@ -412,13 +412,20 @@ async fn carry_out(
     force: bool,
 ) -> Result<(), Failure> {
     session.warn_of_dead_name_servers();
-    let plan = plan_of(&change, &masters, action, class);
+    let mut plan = plan_of(&change, &masters, action, class);
+    if class >= Class::B {
+        plan.impact.push(
+            session
+                .client
+                .use_of_topic(masters.iter().map(BrokerAt::server), &change.topic)
+                .await,
+        );
+    }
     let moved: Vec<(i32, String)> = change
         .moved()
         .into_iter()
         .map(|(queue, _, is)| (queue, is.bname.clone()))
         .collect();
-    change::tell_impact(session, &plan);
     if session.dry_run {
         return change::rehearse(session, &plan, Vec::new(), 0);
     }

@@ -11,7 +11,7 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::time;
 use super::topic::{configs, not_found};
-use super::watch::{self, Rows, WatchArgs};
+use super::watch::{self, Objects, Rows, WatchArgs};
 use crate::client::admin::allocate::{Strategy, allocate};
 use crate::client::admin::topic::{kind, masters};
 use crate::client::admin::topic_use::TopicUse;
@@ -30,6 +30,8 @@ pub enum Command {
         name: String,
         #[command(flatten)]
         scope: ScopeArgs,
+        #[command(flatten)]
+        watch: WatchArgs,
     },
     /// Show the clusters that have a topic
     Clusters {
@@ -115,7 +117,9 @@ pub enum StrategyArg {
 /// Runs a command on one topic and its users.
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Describe { name, scope } => describe(session, &name, &scope).await,
+        Command::Describe { name, scope, watch } => {
+            watch::print(session, &watch, || describe(session, &name, &scope)).await
+        }
         Command::Clusters { name } => clusters(session, &name).await,
         Command::Consumers { name, scope, watch } => {
             watch::print(session, &watch, || consumers(session, &name, &scope)).await
@@ -511,7 +515,7 @@ async fn shares(
     session.printer.print(listing)
 }
 
-async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<(), Failure> {
+async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<Objects, Failure> {
     let route = routed(session, name).await?;
     let brokers = hosts(&route, &scope.scope(session)?);
     let client = &session.client;
@@ -587,8 +591,7 @@ async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<()
     // A failed broker is told once.
     errors.sort_by(|a, b| a.what.cmp(&b.what));
     errors.dedup_by(|a, b| a.what == b.what);
-    let verdict = Failure::over(&errors, found.answered > 0);
-    session.printer.print_detail(Detail {
+    let detail = Detail {
         kind: "Topic",
         fields: vec![
             ("name", name.into()),
@@ -611,7 +614,11 @@ async fn describe(session: &Session, name: &str, scope: &ScopeArgs) -> Result<()
             ("hints", hints.into()),
         ],
         tables: vec![("configuration", table), ("groups", groups)],
-        errors,
-    })?;
-    verdict
+        errors: errors.clone(),
+    };
+    Ok(Objects {
+        details: vec![detail],
+        failures: errors,
+        some_answered: found.answered > 0,
+    })
 }

@@ -143,6 +143,10 @@ pub fn failed(e: &Error) -> Failure {
             "A Java broker needs {} and {} in its configuration; rmq's broker does not know them yet.",
             PROVIDER_KEYS[0], PROVIDER_KEYS[1]
         ));
+        failure.hint = Some(format!(
+            "rmq broker get-config BROKER {}",
+            PROVIDER_KEYS.join(" ")
+        ));
     }
     failure
 }

@@ -4,6 +4,9 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
         $($(#[$doc])* pub const $name: i32 = $value;)*
 
+        /// Every code that is known.
+        pub const ALL: &[i32] = &[$($value),*];
+
         /// Java's name for a response code.
         pub fn name(code: i32) -> Option<&'static str> {
             match code {
@@ -75,6 +78,8 @@ codes! {
     POLLING_FULL = 209;
     /// A parked poll ran out.
     POLLING_TIMEOUT = 210;
+    /// A container does not run the broker.
+    BROKER_NOT_EXIST = 211;
     /// Client-side flow control.
     FLOW_CONTROL = 215;
     /// Static topic led by another broker.

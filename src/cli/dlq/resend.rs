@@ -202,8 +202,8 @@ pub async fn run(session: &Session, args: &ResendArgs) -> Result<(), Failure> {
     if session.desk().is_some() && session.dry_run {
         return change::report(session, &plan, vec![Outcome::Planned; plan.steps.len()], None);
     }
-    change::tell_impact(session, &plan);
     if session.dry_run {
+        change::tell(session, &plan);
         return report(&job, &found, &BTreeMap::new(), "planned");
     }
     change::ask(session, &plan)?;

@@ -110,6 +110,13 @@ pub async fn set_mode(session: &Session, args: SetModeArgs) -> Result<(), Failur
         });
         writes.push((1, broker));
     }
+    if !writes.is_empty() {
+        plan.impact.push(
+            client
+                .use_of_group(brokers.iter().map(BrokerAt::server), group)
+                .await,
+        );
+    }
     mention(&mut plan, "mode", &unread, unread.len() < brokers.len())?;
     if writes.is_empty() && unread.is_empty() {
         return change::nothing(session);

@@ -7,8 +7,8 @@ use crate::cli::change::{self, Class, Plan, Step, mention};
 use crate::cli::exit::Failure;
 use crate::cli::scope::{ScopeArgs, unread as unread_at};
 use crate::cli::session::Session;
-use crate::client::Which;
 use crate::client::admin::group_config::{GroupPatch, differences, flags};
+use crate::client::{BrokerAt, Which};
 use crate::protocol::body::SubscriptionGroupConfig;
 
 /// What an update is called and may do.
@@ -107,6 +107,14 @@ pub async fn update(
             after,
         };
         writes.push((changed.len(), one));
+    }
+    if plan.class >= Class::B {
+        plan.impact.push(
+            session
+                .client
+                .use_of_group(brokers.iter().map(BrokerAt::server), name)
+                .await,
+        );
     }
     mention(&mut plan, "group", &unread, found > 0)?;
     if found == 0 {

@@ -24,6 +24,20 @@ pub struct Detail {
     pub errors: Vec<Failure>,
 }
 
+impl Detail {
+    /// The fields as the one row of a table.
+    pub fn field_row(&self) -> Listing {
+        let (keys, cells): (Vec<_>, Vec<_>) = self.fields.iter().cloned().unzip();
+        let mut listing = Listing {
+            kind: self.kind,
+            columns: keys.into_iter().map(col).collect(),
+            ..Listing::default()
+        };
+        listing.push(cells);
+        listing
+    }
+}
+
 impl Filter {
     fn fits(&self, listing: &Listing) -> bool {
         self.0.iter().all(|condition| has(listing, &condition.key))
@@ -138,14 +152,7 @@ impl Printer {
                 }
             }
             Format::Prometheus => {
-                let mut listing = Listing {
-                    kind: detail.kind,
-                    ..Listing::default()
-                };
-                let (keys, cells): (Vec<_>, Vec<_>) = detail.fields.into_iter().unzip();
-                listing.columns = keys.into_iter().map(col).collect();
-                listing.push(cells);
-                metrics(&listing, out)?;
+                metrics(&detail.field_row(), out)?;
             }
         }
         Ok(())
@@ -190,7 +197,8 @@ impl Printer {
         Ok(())
     }
 
-    fn write_details(&self, details: Vec<Detail>, out: &mut dyn Write) -> Result<(), Failure> {
+    /// Writes objects of one kind to `out`.
+    pub fn write_details(&self, details: Vec<Detail>, out: &mut dyn Write) -> Result<(), Failure> {
         self.check_choice(&details)?;
         if self.format == Format::Json {
             return self.write_documents(details, out);

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Map, Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, Column, Format, Listing};
+use crate::cli::progress::{self, Pulse};
 use crate::cli::session::Session;
 
 /// Rows printed at once, at most.
@@ -133,13 +134,14 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Shows on stderr how far a long pass is, while somebody watches.
+/// Shows on stderr how far a long pass is.
 pub struct Meter {
     what: String,
     total: u64,
     begun: Instant,
     bar: Option<ProgressBar>,
-    is_shown: bool,
+    pulse: Option<Pulse>,
+    is_drawn: bool,
 }
 
 impl Meter {
@@ -150,7 +152,8 @@ impl Meter {
             total,
             begun: Instant::now(),
             bar: None,
-            is_shown: session.shows_progress(),
+            pulse: progress::lines(session),
+            is_drawn: session.draws_progress(),
         }
     }
 
@@ -166,7 +169,18 @@ impl Meter {
 
     /// So many bytes are done.
     pub fn at(&mut self, done: u64) {
-        if self.is_shown && self.begun.elapsed() >= METER_AFTER {
+        if self.pulse.as_mut().is_some_and(Pulse::is_due) {
+            let bytes = |n| HumanBytes(n).to_string();
+            let (done, total) = (done.min(self.total), Some(self.total));
+            progress::say(&progress::line(
+                &self.what,
+                done,
+                total,
+                self.begun.elapsed(),
+                &bytes,
+            ));
+        }
+        if self.is_drawn && self.begun.elapsed() >= METER_AFTER {
             let bar = self.bar.get_or_insert_with(|| bar(&self.what, self.total));
             bar.set_position(done.min(self.total));
         }

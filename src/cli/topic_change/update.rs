@@ -207,6 +207,9 @@ pub async fn update(session: &Session, args: UpdateArgs) -> Result<(), Failure> 
             after,
         });
     }
+    if plan.class >= Class::B {
+        touched(session, &mut plan, &args.name, &writes).await;
+    }
     mention(&mut plan, "topic", &unread, found > 0)?;
     if found == 0 {
         let searched = format!("{} of cluster {}", counted(brokers.len(), "broker"), plan.cluster);
@@ -303,6 +306,26 @@ fn judge(
         plan.impact.push(format!("{name}: consumers are refused"));
     }
     Ok(())
+}
+
+/// Counts who uses the topic, and what is left in queues that lose their readers.
+async fn touched(session: &Session, plan: &mut Plan, name: &str, writes: &[Write]) {
+    let servers = writes.iter().map(|one| one.broker.server());
+    plan.impact.push(session.client.use_of_topic(servers, name).await);
+    for one in writes {
+        let reads = one.after.read_queue_nums;
+        if one
+            .before
+            .as_ref()
+            .is_some_and(|before| reads < before.read_queue_nums)
+        {
+            let held = session
+                .client
+                .unconsumed_from(&one.broker.server(), name, reads)
+                .await;
+            plan.impact.push(format!("{}: {held}", one.broker.id.name));
+        }
+    }
 }
 
 /// The command that restores what a broker had.

@@ -17,6 +17,7 @@ pub mod message;
 pub mod namesrv;
 pub mod topic;
 pub mod topic_use;
+mod touched;
 
 /// `key=value` lines as a server answers a configuration query: nothing in them is escaped.
 pub(in crate::client) fn parse_config(text: &str) -> std::collections::BTreeMap<String, String> {

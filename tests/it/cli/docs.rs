@@ -28,6 +28,11 @@ fn the_manual_pages_are_current() {
     assert_eq!(names(&fresh), names(&kept), "{how}");
     for (name, page) in &fresh {
         assert!(kept[name] == *page, "man/{name} is out of date; {how}");
+        let has_examples = page.contains(".SH EXAMPLES\n  rmq ");
+        assert!(
+            has_examples || !name.ends_with(".1"),
+            "man/{name} has no examples"
+        );
     }
     for name in ["rmq.1", "rmq-topic-update.1", "rmq-config.5", "rmq-exit-codes.7"] {
         assert!(kept.contains_key(name), "{name}");

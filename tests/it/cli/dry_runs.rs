@@ -93,6 +93,14 @@ const CHANGES: &[(&str, &[i32])] = &[
     ("bench cluster-latency --count 3", &[0]),
 ];
 
+/// Dry runs that say in words of their own what would be done.
+const UNPLANNED: &[&str] = &[
+    "message send --topic T --body y",
+    "message resend ID",
+    "message import --file MESSAGES",
+    "import messages --file MESSAGES",
+];
+
 /// Commands that need to read nothing first.
 const SILENT: &[&str] = &[
     "dlq purge CG",
@@ -161,6 +169,13 @@ async fn every_change_has_a_dry_run_that_only_reads() {
         let taken = wire.take();
         if taken.is_empty() && !SILENT.contains(line) {
             wrong.push(format!("{line}: nothing was asked: {ran:?}"));
+        }
+        // Section 6, rule 9: the scope, whoever is asked.
+        let scope = format!("name servers {}", wire.name_server);
+        let tells = |line: &str| line.contains(&scope) && line.contains("): ");
+        let planned = ran.stderr != "nothing to change\n" && !UNPLANNED.contains(line);
+        if ran.code == 0 && planned && !ran.stderr.lines().any(tells) {
+            wrong.push(format!("{line}: no scope is told: {ran:?}"));
         }
         if let Some(code) = taken.iter().find(|code| !READS.contains(code)) {
             wrong.push(format!("{line} sent {code}"));

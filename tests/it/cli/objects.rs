@@ -428,7 +428,7 @@ async fn a_measurement_counts_every_send() {
     ok(&rmq.line("topic create Bench --queues 2 --yes").await);
     let produced = rmq
         .rows(&[
-            "bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes",
+            "bench", "produce", "--topic", "Bench", "--count", "40", "--size", "100", "--yes", "-q",
         ])
         .await;
     assert_eq!(
@@ -438,14 +438,16 @@ async fn a_measurement_counts_every_send() {
     let consumed = rmq.rows(&["bench", "consume", "--topic", "Bench"]).await;
     assert_eq!(consumed[0]["messages"], 40);
     let times = rmq
-        .rows(&["bench", "latency", "--topic", "Bench", "--count", "5", "--yes"])
+        .rows(&[
+            "bench", "latency", "--topic", "Bench", "--count", "5", "--yes", "-q",
+        ])
         .await;
     assert_eq!(
         (&times[0]["broker"], &times[0]["sent"]),
         (&json!("broker-a"), &json!(5))
     );
     let probes = rmq
-        .rows(&["bench", "cluster-latency", "--count", "3", "--yes"])
+        .rows(&["bench", "cluster-latency", "--count", "3", "--yes", "-q"])
         .await;
     assert_eq!(probes[0]["sent"], 3);
     // mqadmin made a topic of a misspelt name (F12).
@@ -743,10 +745,64 @@ async fn a_watch_ends_when_its_condition_holds_and_a_deadline_ends_it_with_8() {
         ])
         .await;
     assert_eq!(late.code, 8, "{late:?}");
+    // One object, by its fields: a line with the time of the look.
+    let object = ["topic", "describe", "T", "--watch-until", "name=T && messages=0"];
+    let object = rmq.run(&object).await;
+    ok(&object);
+    let line: serde_json::Value = serde_json::from_str(object.stdout.trim()).unwrap();
+    assert!(line["time_ms"].is_i64() && line["name"] == "T", "{object:?}");
+    let unknown = rmq.line("broker describe broker-a --watch-until nothing=1").await;
+    assert_eq!(unknown.code, 2, "{unknown:?}");
     let headers = rmq.line("topic route T -vv").await;
     assert!(headers.stderr.contains("topic=T"), "{headers:?}");
     let human = rmq.line("topic list --human").await;
     assert!(human.stdout.contains('8'), "{human:?}");
+    cluster.stop().await;
+}
+
+/// Section 6, rules 2 and 9: a change says where it is made and what it touches, whoever is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_asks_nobody_tells_its_scope_and_what_it_touches() {
+    let cluster = Cluster::start(&["broker-a"]).await;
+    let rmq = cluster.rmq();
+    ok(&rmq.line("topic create T --queues 8 --yes").await);
+    ok(&rmq.line("group create CG --yes").await);
+    ok(&rmq
+        .line("message send --topic T --broker broker-a --queue 5 --body x --count 3")
+        .await);
+    let tells = |ran: &Ran, parts: &[&str]| {
+        for part in parts {
+            assert!(ran.stderr.contains(part), "{part}: {ran:?}");
+        }
+    };
+    let shrunk = rmq
+        .line("topic update T --read-queues 4 --write-queues 4 --force --yes")
+        .await;
+    ok(&shrunk);
+    let servers = cluster.addr.to_string();
+    let scope = [
+        "update topic T in cluster ",
+        servers.as_str(),
+        "): broker-a ",
+        "topic T has 0 consuming groups, and its brokers ",
+        "broker-a: 3 unconsumed messages in 1 queue",
+    ];
+    tells(&shrunk, &scope);
+    let paused = rmq.line("group pause CG --yes").await;
+    ok(&paused);
+    tells(&paused, &["group CG has 0 clients online"]);
+    let dry = rmq
+        .line("broker set-permission broker-a 4 --dry-run -o json")
+        .await;
+    ok(&dry);
+    serde_json::from_str::<serde_json::Value>(&dry.stdout).unwrap();
+    let parts = [
+        "set permission of broker broker-a in cluster ",
+        "1 topic, 1 group and ",
+    ];
+    tells(&dry, &parts);
+    let quiet = rmq.line("broker set-permission broker-a 4 --yes -q").await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""), "{quiet:?}");
     cluster.stop().await;
 }
 
