@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 mod details;
 pub mod gather;
+mod gone;
 mod groups;
 mod name_servers;
 mod replication;
@@ -83,6 +84,9 @@ checks! {
     "BR8" "requests do not wait and the store keeps up"
         "Senders are refused once the queue is full; messages not dispatched yet cannot be consumed."
         "rmq broker describe NAME";
+    "BR9" "each broker that others speak of is registered"
+        "A broker that is gone takes its queues with it; no name server remembers it."
+        "rmq broker list";
     "HA1" "slaves are connected and in sync"
         "Messages that no slave has are lost with their master."
         "rmq broker describe NAME";
@@ -168,6 +172,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     name_servers::check(evidence, &mut found);
     broker::check(evidence, &mut found);
+    gone::check(evidence, &mut found);
     replication::check(evidence, &mut found);
     store::check(evidence, &mut found);
     topics::check(evidence, &mut found);

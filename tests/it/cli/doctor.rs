@@ -172,14 +172,14 @@ async fn nothing_is_found_in_a_healthy_cluster() {
     assert_eq!((ran.code, ids(&ran)), (0, vec![]), "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["kind"], "DoctorReport");
-    assert_eq!(document["summary"]["checks"], 30);
+    assert_eq!(document["summary"]["checks"], 31);
     assert_eq!(document["summary"]["brokers"], 2);
     assert_eq!(document["summary"]["not_checked"], serde_json::json!([]));
     // The short name, and text for a person.
     let short = rmq.line(&format!("doctor --checks {}", all_but_disk())).await;
     assert_eq!((short.code, short.stdout.as_str()), (0, ""), "{short:?}");
     assert!(
-        short.stderr.contains("30 checks over 1 name server, 2 brokers"),
+        short.stderr.contains("31 checks over 1 name server, 2 brokers"),
         "{short:?}"
     );
     first.leave();
@@ -513,7 +513,7 @@ async fn checks_are_listed_without_asking_anybody() {
     let listed = rmq.line("doctor --list -o name").await;
     assert_eq!(
         (listed.code, listed.stdout.lines().count()),
-        (0, 31),
+        (0, 32),
         "{listed:?}"
     );
     let wrong = rmq.line("doctor --checks XX9").await;
