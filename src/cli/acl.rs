@@ -14,7 +14,7 @@ use super::scope::ScopeArgs;
 use super::session::Session;
 use super::user::{failed, one};
 use super::watch::{self, Rows, WatchArgs};
-use crate::client::admin::auth::{CUSTOM, Rule, decide};
+use crate::client::admin::auth::{CUSTOM, Rule, action, decide, resource, subject};
 use crate::client::words::counted;
 use crate::client::{BrokerAt, BrokerSelector, Which};
 
@@ -36,41 +36,6 @@ impl Decision {
     }
 }
 
-/// `Action` of 5.3.3; `Unknown` and `Any` are for asking.
-const ACTIONS: [&str; 8] = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"];
-/// `ResourceType` of 5.3.3.
-const RESOURCES: [&str; 4] = ["Cluster", "Namespace", "Topic", "Group"];
-
-fn action(text: &str) -> Result<String, String> {
-    ACTIONS
-        .iter()
-        .find(|name| name.eq_ignore_ascii_case(text.trim()))
-        .map(|name| (*name).to_owned())
-        .ok_or_else(|| format!("an action is one of {}", ACTIONS.join(", ")))
-}
-
-fn resource(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text == "*" {
-        return Ok(text.to_owned());
-    }
-    let wrong = || {
-        format!(
-            "a resource is TYPE:NAME, TYPE:PREFIX*, TYPE:* or *, with a type of {}",
-            RESOURCES.join(", ")
-        )
-    };
-    let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
-    let kind = RESOURCES
-        .iter()
-        .find(|k| k.eq_ignore_ascii_case(kind))
-        .ok_or_else(wrong)?;
-    if name.is_empty() {
-        return Err(wrong());
-    }
-    Ok(format!("{kind}:{name}"))
-}
-
 /// What a client asks for: one topic, group or cluster. A rule may name more than one, a request never does.
 fn one_resource(text: &str) -> Result<String, String> {
     let asked = resource(text)?;
@@ -80,16 +45,6 @@ fn one_resource(text: &str) -> Result<String, String> {
         ));
     }
     Ok(asked)
-}
-
-fn subject(text: &str) -> Result<String, String> {
-    match text.trim().split_once(':') {
-        Some((kind, name)) if kind.eq_ignore_ascii_case("User") && !name.is_empty() => {
-            Ok(format!("User:{name}"))
-        }
-        None if !text.trim().is_empty() => Ok(format!("User:{}", text.trim())),
-        _ => Err("a subject is User:NAME".into()),
-    }
 }
 
 /// Commands on access rules.
@@ -410,7 +365,7 @@ fn differs(work: &Work, resource: &str, now: &[Rule]) -> Option<String> {
 }
 
 /// The command that brings a rule back.
-fn undo_line(rule: &Rule, broker: &BrokerAt) -> String {
+pub(super) fn undo_line(rule: &Rule, broker: &BrokerAt) -> String {
     let mut line = format!(
         "rmq acl update {} --resource {} --action {} --decision {} --broker {}",
         quoted(&rule.subject),
@@ -426,7 +381,7 @@ fn undo_line(rule: &Rule, broker: &BrokerAt) -> String {
 }
 
 /// The command that takes a rule away.
-fn delete_line(subject: &str, resource: &str, broker: &BrokerAt) -> String {
+pub(super) fn delete_line(subject: &str, resource: &str, broker: &BrokerAt) -> String {
     format!(
         "rmq acl delete {} --resource {} --broker {}",
         quoted(subject),

@@ -1,32 +1,33 @@
 //! `rmq apply -f` and `rmq diff -f`: a cluster as a file says.
 
+mod accounts;
+mod carry_out;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use clap::Args;
+
+pub use self::accounts::{Reach, left_out, read_accounts};
+use self::carry_out::{carry_out, forget_routes, read_back};
 
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::exit::{self, Failure};
 use super::output::{Listing, col};
 use super::scope::ScopeArgs;
 use super::session::Session;
-use super::topic_change::{refuse_static, still_at, undo_line};
+use super::topic_change::{refuse_static, undo_line};
 use super::{quoted, time};
 use crate::client::declare::plan::{Change, changes};
 use crate::client::declare::{Declared, Held, read, write};
-use crate::client::{BrokerAt, BrokerSelector, Deadline, Error, Scope, Server, Which};
-use crate::protocol::Json;
+use crate::client::{BrokerAt, BrokerSelector, Deadline, Scope, Server, Which};
 use crate::protocol::model::Perm;
-use crate::protocol::requests::{DeleteSubscriptiongroup, UpdateAndCreateSubscriptiongroup};
 
 /// Longest file read.
 const FILE_MAX: u64 = 64 * 1024 * 1024;
 /// A topic that took a message in this time is not pruned, ms.
 const IN_USE_MS: i64 = 600_000;
-/// Changes in a row that a broker does not answer, after which it gets no more.
-const GIVE_UP: u32 = 3;
 
 /// Where the declaration is.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +35,8 @@ pub struct FileArgs {
     /// TOML file, JSON list of mqadmin, directory of such files, or - for stdin; repeatable
     #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
     file: Vec<PathBuf>,
-    /// Also delete topics and groups that the file does not have, of the kinds that it has any of; never system objects
+    /// Also delete topics, groups, users and access rules that the file does not have, of the kinds that it has any of; never
+    /// system objects and super users
     #[arg(long)]
     prune: bool,
     /// Cluster, when the file does not say which or another is meant
@@ -136,11 +138,15 @@ pub async fn held(session: &Session, brokers: &[BrokerAt]) -> Result<Held, Failu
     })
 }
 
-async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure> {
-    let declared = read_all(&args.file)?;
-    if declared.topics.is_empty() && declared.groups.is_empty() {
-        return Err(Failure::usage("the file has neither a topic nor a group in it"));
+async fn prepare(session: &Session, args: &FileArgs, will_write: bool) -> Result<Prepared, Failure> {
+    let mut declared = read_all(&args.file)?;
+    let of_accounts = declared.users.is_some() || declared.rules.is_some();
+    if declared.topics.is_empty() && declared.groups.is_empty() && !of_accounts {
+        return Err(Failure::usage(
+            "the file has neither a topic nor a group, a user or an access rule in it",
+        ));
     }
+    accounts::read_passwords(session, &mut declared, will_write)?;
     let scope = ScopeArgs {
         cluster: args.cluster.clone().or_else(|| declared.cluster.clone()),
         broker: args.broker.clone(),
@@ -163,6 +169,18 @@ async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure
         let masters = session.client.brokers(&whole, Which::Masters).await?;
         held.others = masters.into_iter().map(|b| b.id.name).collect();
     }
+    if of_accounts {
+        let replicas = scope.brokers(session, Which::AllToWrite).await?;
+        held.accounts = read_accounts(session, &replicas, Reach::of(&declared))
+            .await?
+            .held;
+        let whole = Scope {
+            cluster: Some(cluster.clone()).filter(|name| !name.is_empty()),
+            brokers: Vec::new(),
+        };
+        let replicas = session.client.brokers(&whole, Which::All).await?;
+        held.other_replicas = replicas.iter().map(|b| accounts::place(&b.id)).collect();
+    }
     let changes = changes(&declared, &held, args.prune).map_err(|e| {
         Failure::new(exit::NOT_FOUND, e).hint(format!("rmq broker list --cluster {}", quoted(&cluster)))
     })?;
@@ -176,7 +194,7 @@ async fn prepare(session: &Session, args: &FileArgs) -> Result<Prepared, Failure
 
 /// Runs `rmq diff -f`.
 pub async fn diff(session: &Session, args: &FileArgs) -> Result<(), Failure> {
-    let prepared = prepare(session, args).await?;
+    let prepared = prepare(session, args, false).await?;
     let mut listing = Listing::new(
         "Diff",
         &[
@@ -221,7 +239,7 @@ pub async fn diff(session: &Session, args: &FileArgs) -> Result<(), Failure> {
 
 /// Runs `rmq apply`.
 pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
-    let mut prepared = prepare(session, &args.files).await?;
+    let mut prepared = prepare(session, &args.files, true).await?;
     if prepared.changes.is_empty() {
         return change::nothing(session);
     }
@@ -240,7 +258,7 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
         for way in scales(&prepared)? {
             super::scale::run(session, way).await?;
         }
-        prepared = prepare(session, &args.files).await?;
+        prepared = prepare(session, &args.files, true).await?;
         // What a dry run did not scale is left out of the rest.
         prepared.changes.retain(|c| !(session.dry_run && c.shrinks()));
         if let Some(name) = prepared.changes.iter().find(|c| c.shrinks()).map(Change::name) {
@@ -250,6 +268,7 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
             return Ok(());
         }
     }
+    accounts::refuse_incomplete(&prepared.changes)?;
     if !session.dry_run {
         refuse_in_use(session, &prepared).await?;
     }
@@ -271,10 +290,6 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
         .flat_map(|(outcome, count)| vec![outcome; count])
         .collect();
     change::report(session, &plan, outcomes, undo)
-}
-
-fn same(a: &Change, b: &Change) -> bool {
-    a.noun() == b.noun() && a.name() == b.name() && a.broker() == b.broker()
 }
 
 /// Messages may be left in queues that nobody reads: that takes the steps of `rmq topic scale`.
@@ -362,7 +377,12 @@ async fn refuse_in_use(session: &Session, prepared: &Prepared) -> Result<(), Fai
                     .hint(format!("rmq topic status {name}")));
                 }
             }
-            Change::Topic { .. } | Change::Group { .. } => {}
+            Change::Topic { .. }
+            | Change::Group { .. }
+            | Change::User { .. }
+            | Change::Rule { .. }
+            | Change::DeleteRule { .. }
+            | Change::DeleteUser { .. } => {}
         }
     }
     Ok(())
@@ -446,7 +466,11 @@ fn plan(prepared: &Prepared) -> (Plan, Vec<usize>) {
                     ));
                 }
             }
-            Change::Topic { .. } | Change::Group { .. } => {}
+            Change::DeleteUser { .. }
+            | Change::DeleteRule { .. }
+            | Change::Rule { .. }
+            | Change::User { before: Some(_), .. } => accounts::weigh(&mut plan, change),
+            Change::Topic { .. } | Change::Group { .. } | Change::User { .. } => {}
         }
     }
     (plan, counts)
@@ -492,11 +516,11 @@ fn called(broker: &BrokerAt) -> &str {
 
 /// The commands that restore what was there. Deletions cannot be undone; what else changed can.
 fn undo(session: &Session, prepared: &Prepared, scope: &[BrokerSelector]) -> Result<Option<String>, Failure> {
-    if prepared
-        .changes
-        .iter()
-        .any(|c| matches!(c, Change::DeleteTopic { .. } | Change::DeleteGroup { .. }))
-    {
+    let is_final = |change: &Change| {
+        matches!(change, Change::DeleteTopic { .. } | Change::DeleteGroup { .. })
+            || accounts::is_final(change)
+    };
+    if prepared.changes.iter().any(is_final) {
         return Ok(None);
     }
     let mut lines = Vec::new();
@@ -533,12 +557,18 @@ fn undo(session: &Session, prepared: &Prepared, scope: &[BrokerSelector]) -> Res
                     ));
                 }
             }
-            Change::DeleteTopic { .. } | Change::DeleteGroup { .. } => {}
+            // A user goes after its rules.
+            Change::User { before: None, .. } => made.extend(accounts::undo_line(change)),
+            Change::User { .. } | Change::Rule { .. } | Change::DeleteRule { .. } => {
+                lines.extend(accounts::undo_line(change));
+            }
+            Change::DeleteTopic { .. } | Change::DeleteGroup { .. } | Change::DeleteUser { .. } => {}
         }
     }
     if !groups.is_empty() {
         let mut before = prepared.held.declared(true);
         before.topics.clear();
+        (before.users, before.rules) = (None, None);
         before.groups.retain(|name, _| groups.contains(name));
         let dir = super::context::state_dir().map(|d| d.join("apply"));
         let written = dir.and_then(|dir| {
@@ -561,219 +591,4 @@ fn undo(session: &Session, prepared: &Prepared, scope: &[BrokerSelector]) -> Res
     }
     lines.extend(made);
     Ok((!lines.is_empty()).then(|| lines.join(" && ")))
-}
-
-/// Does the writes, to all brokers at once and in their order on each; one that fails does not stop the others. A broker
-/// that says nothing [`GIVE_UP`] times in a row is asked no more.
-async fn carry_out(session: &Session, prepared: &Prepared) -> Vec<Result<(), Failure>> {
-    let mut by_broker: BTreeMap<&BrokerAt, Vec<(usize, &Change)>> = BTreeMap::new();
-    for (at, change) in prepared.changes.iter().enumerate() {
-        by_broker.entry(change.broker()).or_default().push((at, change));
-    }
-    let done = session
-        .client
-        .each(by_broker.into_values().collect(), |changes| async move {
-            let mut done = Vec::new();
-            let mut in_a_row = 0;
-            for (at, change) in changes {
-                if in_a_row >= GIVE_UP {
-                    let server = change.broker().server();
-                    let failure = Failure::new(
-                        exit::CONNECTION,
-                        format!("not sent: {server} answered none of the {GIVE_UP} changes before it"),
-                    );
-                    done.push((at, Err(failure)));
-                    continue;
-                }
-                let written = write_one(session, change).await;
-                in_a_row = match &written {
-                    Err(e) if e.is_unreachable() => in_a_row + 1,
-                    _ => 0,
-                };
-                done.push((at, written.map_err(Failure::from)));
-            }
-            done
-        })
-        .await;
-    let mut done: Vec<(usize, Result<(), Failure>)> = done.into_iter().flatten().collect();
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, written)| written).collect()
-}
-
-async fn write_one(session: &Session, change: &Change) -> Result<(), Error> {
-    let client = &session.client;
-    let server = change.broker().server();
-    let deadline = client.deadline();
-    match change {
-        Change::Topic { before, after, .. } => {
-            client
-                .write_topic(&server, before.as_ref(), after, deadline)
-                .await
-        }
-        Change::Group { before, after, .. } => {
-            let body = Json::new(group_body(before.as_deref(), after));
-            client
-                .call(&server, &UpdateAndCreateSubscriptiongroup, Some(body), deadline)
-                .await
-                .map(drop)
-        }
-        Change::DeleteTopic { name, .. } => client.delete_topic_on_broker(&server, name, deadline).await,
-        Change::DeleteGroup { name, .. } => {
-            let header = DeleteSubscriptiongroup {
-                group_name: name.clone(),
-                clean_offset: true,
-            };
-            client.call(&server, &header, (), deadline).await.map(drop)
-        }
-    }
-}
-
-/// The routes of topics that are gone from every broker are taken from the name servers, which keep them otherwise; where
-/// one stays, the topic is not deleted.
-async fn forget_routes(session: &Session, prepared: &Prepared, outcomes: &mut [Outcome]) {
-    let client = &session.client;
-    let mut gone: BTreeMap<&str, bool> = BTreeMap::new();
-    for (change, outcome) in prepared.changes.iter().zip(&*outcomes) {
-        if let Change::DeleteTopic { name, .. } = change {
-            *gone.entry(name).or_insert(true) &= outcome.is_done();
-        }
-    }
-    // Declared for other brokers, it lives on there and registers itself.
-    gone.retain(|name, gone| *gone && !prepared.declared.topics.contains_key(*name));
-    let routes: Vec<(&str, &str)> = gone
-        .keys()
-        .flat_map(|name| {
-            client
-                .name_servers()
-                .iter()
-                .map(move |addr| (*name, addr.as_str()))
-        })
-        .collect();
-    let proven = client
-        .each(routes, |(name, addr)| async move {
-            let cluster = &prepared.cluster;
-            let deleted = client
-                .delete_topic_on_name_server(addr, name, cluster, client.deadline())
-                .await;
-            let outcome = change::proof(deleted, still_at(session, addr, name, cluster)).await;
-            (name, addr, outcome)
-        })
-        .await;
-    for (name, addr, of_route) in proven.iter().filter(|(.., outcome)| !outcome.is_done()) {
-        let why = format!(
-            "gone from the brokers, but not proven gone from name server {addr}: {}",
-            of_route.text()
-        );
-        let changes = prepared.changes.iter().zip(&mut *outcomes);
-        for (_, outcome) in changes.filter(
-            |(change, _)| matches!(change, Change::DeleteTopic { name: deleted, .. } if deleted == name),
-        ) {
-            if outcome.is_done() {
-                *outcome = Outcome::Unproven(why.clone());
-            }
-        }
-    }
-}
-
-/// The group as the broker takes it: attributes travel as changes, `+key` sets and `-key` takes away.
-fn group_body(
-    before: Option<&crate::protocol::body::SubscriptionGroupConfig>,
-    after: &crate::protocol::body::SubscriptionGroupConfig,
-) -> crate::protocol::body::SubscriptionGroupConfig {
-    let none = BTreeMap::new();
-    let old = before.map_or(&none, |b| &b.attributes);
-    let set = after
-        .attributes
-        .iter()
-        .filter(|(k, v)| old.get(*k) != Some(v))
-        .map(|(k, v)| (format!("+{k}"), v.clone()));
-    let unset = old
-        .keys()
-        .filter(|k| !after.attributes.contains_key(*k))
-        .map(|k| (format!("-{k}"), String::new()));
-    crate::protocol::body::SubscriptionGroupConfig {
-        attributes: set.chain(unset).collect(),
-        ..after.clone()
-    }
-}
-
-/// What became of each change. Waits for those that may be written until the timeout, longer each time; a broker that
-/// cannot be read is not asked again, and leaves its own changes without proof.
-async fn read_back(
-    session: &Session,
-    prepared: &Prepared,
-    done: Vec<Result<(), Failure>>,
-    prune: bool,
-) -> Vec<Outcome> {
-    let end = Instant::now() + session.timeout;
-    let mut pause = Duration::from_millis(50);
-    let mut held = prepared.held.clone();
-    let mut unread: BTreeSet<&BrokerAt> = BTreeSet::new();
-    let mut wrong: Vec<Result<Option<String>, Failure>> = vec![Ok(None); done.len()];
-    let mut open: Vec<usize> = (0..done.len())
-        .filter(|at| done[*at].as_ref().err().is_none_or(|failure| failure.unsettled))
-        .collect();
-    while !open.is_empty() {
-        let brokers: BTreeSet<&BrokerAt> = open.iter().map(|at| prepared.changes[*at].broker()).collect();
-        let brokers: Vec<BrokerAt> = brokers.into_iter().cloned().collect();
-        let deadline = Deadline::after(session.timeout);
-        let (now, failed) = session.client.held_by_some(&brokers, deadline).await;
-        held.topics.extend(now.topics);
-        held.groups.extend(now.groups);
-        let left = changes(&prepared.declared, &held, prune);
-        for at in &open {
-            let change = &prepared.changes[*at];
-            wrong[*at] = match (failed.iter().find(|(broker, _)| broker == change.broker()), &left) {
-                (Some((_, e)), _) => {
-                    unread.insert(change.broker());
-                    Err(Failure::from(e))
-                }
-                (None, Err(why)) => Err(Failure::new(exit::REJECTED, why.clone())),
-                (None, Ok(left)) => Ok(left.iter().find(|left| same(left, change)).map(reads_back)),
-            };
-        }
-        open.retain(|at| !matches!(wrong[*at], Ok(None)) && !unread.contains(prepared.changes[*at].broker()));
-        if Instant::now() + pause >= end {
-            break;
-        }
-        if !open.is_empty() {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-    }
-    let mut outcomes = Vec::new();
-    for (written, wrong) in done.into_iter().zip(wrong) {
-        outcomes.push(change::proof(written, std::future::ready(wrong)).await);
-    }
-    outcomes
-}
-
-/// What is there in place of what was written.
-fn reads_back(left: &Change) -> String {
-    let wrong = left.fields();
-    let wrong = wrong
-        .iter()
-        .map(|(field, now, _)| format!("{field} reads back {now}"));
-    wrong.collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::declare::fresh_group;
-
-    #[test]
-    fn attributes_of_a_group_travel_as_changes() {
-        let mut before = fresh_group("g");
-        before.attributes = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into();
-        let mut after = before.clone();
-        after.attributes = [("b".to_owned(), "3".to_owned()), ("c".to_owned(), "4".to_owned())].into();
-        let body = group_body(Some(&before), &after);
-        let sent: Vec<(&str, &str)> = body
-            .attributes
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str()))
-            .collect();
-        assert_eq!(sent, [("+b", "3"), ("+c", "4"), ("-a", "")]);
-    }
 }

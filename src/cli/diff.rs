@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::apply::{held, read_file};
+use super::apply::{Reach, held, left_out, read_accounts, read_file};
 use super::exit::{self, Failure};
 use super::output::{Format, Listing, Printer, col};
 use super::scope::ScopeArgs;
@@ -75,6 +75,8 @@ struct Side {
     declared: Declared,
     /// Settings on which brokers agree; `None` for a file.
     config: Option<BTreeMap<String, String>>,
+    /// Brokers whose users and access rules are not known, and why.
+    left_out: Option<String>,
     /// Backlog and last consumed message of each group and topic.
     offsets: BTreeMap<(String, String), (i64, Option<i64>)>,
 }
@@ -163,7 +165,10 @@ async fn run(
     if args.as_apply {
         return as_apply(&left.declared, &right.declared, &found);
     }
-    print(&session, &args.left, &args.right, &found)
+    let left_out = [left.left_out, right.left_out].into_iter().flatten();
+    let left_out: Vec<String> = left_out.collect();
+    let not_compared = (!left_out.is_empty()).then(|| left_out.join("; "));
+    print(&session, (&args.left, &args.right), &found, not_compared)
 }
 
 async fn look(
@@ -212,10 +217,15 @@ async fn look(
             Failure::new(exit::NOT_FOUND, "no broker is registered on this side").hint("rmq namesrv list"),
         );
     }
-    let mut side = Side {
-        declared: held(session, &brokers).await?.declared(all),
-        ..Side::default()
-    };
+    let mut held = held(session, &brokers).await?;
+    let mut side = Side::default();
+    if noun == Noun::Cluster {
+        let replicas = session.client.brokers(&scope, Which::All).await?;
+        let read = read_accounts(session, &replicas, Reach::WhatIsKept).await?;
+        side.left_out = left_out(&read);
+        held.accounts = read.held;
+    }
+    side.declared = held.declared(all);
     if noun == Noun::Cluster {
         side.config = Some(settings(session, &brokers).await?);
     }
@@ -300,7 +310,12 @@ fn compare_offsets(found: &mut Vec<Difference>, left: &Side, right: &Side) {
     }
 }
 
-fn print(session: &Session, left: &str, right: &str, found: &[Difference]) -> Result<(), Failure> {
+fn print(
+    session: &Session,
+    (left, right): (&str, &str),
+    found: &[Difference],
+    not_compared: Option<String>,
+) -> Result<(), Failure> {
     let mut listing = Listing::new(
         "Diff",
         &[
@@ -325,6 +340,9 @@ fn print(session: &Session, left: &str, right: &str, found: &[Difference]) -> Re
     }
     listing.summary.insert("left".into(), left.into());
     listing.summary.insert("right".into(), right.into());
+    if let Some(not_compared) = not_compared {
+        listing.summary.insert("not_compared".into(), not_compared.into());
+    }
     session.printer.print(listing)?;
     verdict(found.len(), left, right, session)
 }
@@ -347,6 +365,12 @@ fn as_apply(left: &Declared, right: &Declared, found: &[Difference]) -> Result<(
     out.cluster.clone_from(&right.cluster);
     out.topics.retain(|name, _| differs("topic", name));
     out.groups.retain(|name, _| differs("group", name));
+    if let Some(users) = &mut out.users {
+        users.retain(|name, _| differs("user", name));
+    }
+    if let Some(rules) = &mut out.rules {
+        rules.retain(|key, _| differs("acl", &key.to_string()));
+    }
     use std::io::Write as _;
     std::io::stdout()
         .lock()

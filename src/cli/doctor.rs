@@ -1,6 +1,6 @@
 //! `rmq cluster doctor`: examines everything and says what needs a look, why, and what to do next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ pub struct DoctorArgs {
     /// Print the next command below each finding
     #[arg(long)]
     fix_hints: bool,
+    /// Print every finding: without it, ten of one check and severity, and how many more there are
+    #[arg(long)]
+    all: bool,
     /// Print what each check looks for, and ask nothing
     #[arg(long)]
     list: bool,
@@ -135,7 +138,7 @@ pub async fn run(session: &Session, args: &DoctorArgs) -> Result<(), Failure> {
     for line in &missed {
         session.warn(&format!("not checked: {line}"));
     }
-    print(session, listing, args.fix_hints)?;
+    print(session, listing, args)?;
     session.note(&format!(
         "{} over {}, {}, {} and {} in {}: {}",
         counted(wanted.len(), "check"),
@@ -217,23 +220,41 @@ fn rows(found: &[&Finding]) -> Listing {
     listing
 }
 
-/// A block a finding for a person; every other form as it is.
-fn print(session: &Session, listing: Listing, hints: bool) -> Result<(), Failure> {
+/// Most findings of one check and severity that a person reads one by one.
+const SHOWN: usize = 10;
+
+/// A block a finding for a person, not more than [`SHOWN`] of a kind; every other form as it is.
+fn print(session: &Session, listing: Listing, args: &DoctorArgs) -> Result<(), Failure> {
     let printer = &session.printer;
     if printer.format != Format::Table || printer.columns.is_some() || session.desk().is_some() {
         return printer.print(listing);
     }
     let listing = printer.arrange(listing)?;
+    let mut told: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut out = std::io::stdout().lock();
     for row in &listing.rows {
         let text = |at: usize| match row.get(at) {
             Some(Cell::Text(text)) => super::output::printable(text),
             _ => "-".into(),
         };
+        let seen = told.entry((text(0), text(1))).or_default();
+        *seen += 1;
+        if *seen > SHOWN && !args.all {
+            continue;
+        }
         writeln!(out, "{:4} {:8} {}", text(0), text(1), text(3))?;
         writeln!(out, "              {}", text(4))?;
-        if hints {
+        if args.fix_hints {
             writeln!(out, "              next: {}", text(5))?;
+        }
+    }
+    if !args.all {
+        for ((check, severity), seen) in told.into_iter().filter(|(_, seen)| *seen > SHOWN) {
+            writeln!(
+                out,
+                "{check:4} {severity:8} and {} more: --all or -o json",
+                seen - SHOWN
+            )?;
         }
     }
     out.flush()?;

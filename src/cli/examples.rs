@@ -714,6 +714,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["rmq store info ~/store", "rmq store info ~/store -o json"],
     ),
     (
+        "store dump-compaction",
+        &[
+            "rmq store dump-compaction ~/store/compaction/compactionLog/Prices/0",
+            "rmq store dump-compaction ~/store/compaction/compactionLog/Prices/0/00000000000000000000 --body -o jsonl",
+        ],
+    ),
+    (
         "store commitlog",
         &[
             "rmq store commitlog ~/store --topic OrderEvents --limit 20",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::apply::held;
+use super::apply::{Reach, held, read_accounts};
 use super::change::{self, Class, Outcome, Plan, Step};
 use super::diff::write_new;
 use super::dlq::{Tally, rate};
@@ -42,7 +42,7 @@ pub enum ExportCommand {
     Topics(DeclaredArgs),
     /// Groups as TOML that rmq apply reads back
     Groups(DeclaredArgs),
-    /// Topics and groups as TOML that rmq apply reads back
+    /// Topics, groups, users without passwords and access rules as TOML that rmq apply reads back
     All(DeclaredArgs),
     /// The settings of brokers that decide what happens to a message
     Config(report::ConfigArgs),
@@ -207,7 +207,12 @@ pub async fn import(session: &Session, command: ImportCommand) -> Result<(), Fai
 async fn declared(session: &Session, args: &DeclaredArgs, topics: bool, groups: bool) -> Result<(), Failure> {
     let brokers = args.scope.brokers(session, Which::MastersToWrite).await?;
     session.warn_of_dead_name_servers();
-    let mut declared = held(session, &brokers).await?.declared(args.all);
+    let mut held = held(session, &brokers).await?;
+    if topics && groups {
+        let replicas = args.scope.brokers(session, Which::AllToWrite).await?;
+        held.accounts = read_accounts(session, &replicas, Reach::WhatIsKept).await?.held;
+    }
+    let mut declared = held.declared(args.all);
     if !topics {
         declared.topics.clear();
     }
@@ -221,10 +226,20 @@ async fn declared(session: &Session, args: &DeclaredArgs, topics: bool, groups: 
         return Ok(());
     }
     write_new(&args.out, text.as_bytes())?;
-    session.note(&format!(
-        "{} and {} of {} written to {}",
+    let mut what = vec![
         counted(declared.topics.len(), "topic"),
         counted(declared.groups.len(), "group"),
+    ];
+    what.extend(declared.users.as_ref().map(|users| counted(users.len(), "user")));
+    what.extend(
+        declared
+            .rules
+            .as_ref()
+            .map(|rules| counted(rules.len(), "access rule")),
+    );
+    session.note(&format!(
+        "{} of {} written to {}",
+        what.join(", "),
         counted(brokers.len(), "broker"),
         args.out.display()
     ));

@@ -289,7 +289,6 @@ mod tests {
     /// Old names without a counterpart of one form.
     const NO_FORM: &[&str] = &[
         "updateOrderConf",
-        "dumpCompactionLog",
         "setCommitLogReadAheadMode",
         "exportMetadataInRocksDB",
         "rocksDBConfigToJson",

@@ -16,6 +16,7 @@ use crate::inspect::{self, Gap, Store, is_inside};
 
 mod chart;
 mod commit_log;
+mod compaction;
 mod export;
 mod find;
 mod hex;
@@ -41,6 +42,9 @@ pub enum Command {
     /// List the entries of a topic's consume queues and compare each with its record
     #[command(visible_alias = "cq")]
     Consumequeue(queue::QueueArgs),
+    /// List the messages in the log of a compacted topic, past any damage
+    #[command(visible_alias = "compaction")]
+    DumpCompaction(compaction::CompactionArgs),
     /// Show the index files, the chains of one, or the walk for a key
     Index(index::IndexArgs),
     /// Show the checkpoint
@@ -85,6 +89,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Info(place) => info::run(session, &place.open()?),
         Command::Commitlog(args) => commit_log::run(session, &args),
         Command::Consumequeue(args) => queue::run(session, &args),
+        Command::DumpCompaction(args) => compaction::run(session, &args),
         Command::Index(args) => index::run(session, &args),
         Command::Checkpoint(place) => small::checkpoint(session, &place.open()?),
         Command::Config(args) => small::config(session, &args),

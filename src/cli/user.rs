@@ -621,7 +621,12 @@ async fn copy(
 
 /// The command that undoes the copy of one user. The password before is in no command; where nothing else was changed there
 /// is none.
-fn copy_undo(name: &str, before: Option<&UserInfo>, after: &UserInfo, at: &BrokerAt) -> Option<String> {
+pub(super) fn copy_undo(
+    name: &str,
+    before: Option<&UserInfo>,
+    after: &UserInfo,
+    at: &BrokerAt,
+) -> Option<String> {
     let Some(before) = before else {
         return Some(format!("rmq user delete {} --broker {}", quoted(name), at.addr));
     };

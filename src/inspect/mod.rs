@@ -12,6 +12,7 @@ use crate::store::reader::StoreReader;
 use crate::store::segments::{self, SegmentFile};
 
 mod commit_log;
+mod compaction;
 mod consume_queue;
 pub mod export;
 mod find;
@@ -31,6 +32,7 @@ pub use crate::store::format::index::{Header, Shape, key_hash};
 pub use crate::store::format::timer_log::Unit as TimerUnit;
 pub use crate::store::reader::QueueName;
 pub use commit_log::{Gap, Log, LogEnd, Point, Step, Walk};
+pub use compaction::compaction_log;
 pub use consume_queue::{Bounds, Check, Entry, EntryRow, Queue, QueueKind, QueueStep, QueueSums, TagsCode};
 pub use find::{Find, FindStep, How, Search};
 pub use index::{

@@ -1,11 +1,15 @@
 //! Commands on servers: name servers, brokers, KV, users, access rules, controllers.
 
+mod accounts;
+
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rmq::client::{Client, Options};
 use rmq::namesrv::{NameServer, NamesrvConfig};
-use rmq::protocol::body::{AclInfo, BrokerData, ClusterInfo, PolicyInfo, UserInfo};
+use rmq::protocol::body::{
+    AclInfo, BrokerData, ClusterInfo, PolicyInfo, SubscriptionGroupTable, TopicConfigTable, UserInfo,
+};
 use rmq::protocol::frame::Frame;
 use rmq::protocol::{Body as _, Json, Request as _, Text, codes, requests as r};
 use rmq::remoting::{Listener, Peer, Refusal, Reply, Service};
@@ -618,6 +622,8 @@ struct Keeper {
     rules: Mutex<Vec<AclInfo>>,
     /// Its configuration as properties text.
     config: Mutex<String>,
+    /// It keeps no users and rules: what a Java broker without providers says.
+    keeps_none: bool,
     /// Requests that it was asked, by code.
     asked: Mutex<Vec<i32>>,
     /// A resource whose rules are not deleted.
@@ -636,7 +642,15 @@ impl Keeper {
         let mut rules = self.rules.lock().unwrap();
         let body = || -> Json<UserInfo> { Json::decode(request.body.clone()).unwrap() };
         self.asked.lock().unwrap().push(request.code);
+        if self.keeps_none && (3001..=3010).contains(&request.code) {
+            return Err(Refusal::new(
+                codes::SYSTEM_ERROR,
+                "An system error occurred, please try again later.",
+            ));
+        }
         Ok(match request.code {
+            r::GetAllTopicConfig::CODE => Json::new(TopicConfigTable::default()).encode(),
+            r::GetAllSubscriptiongroupConfig::CODE => Json::new(SubscriptionGroupTable::default()).encode(),
             r::GetBrokerConfig::CODE => Text(self.config.lock().unwrap().clone()).encode(),
             r::PopRollback::CODE | r::CheckRocksdbCqWriteProgress::CODE => Vec::new(),
             r::AddBroker::CODE => {

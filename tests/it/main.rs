@@ -10,6 +10,7 @@ mod cli_servers;
 mod flows;
 mod inspect;
 mod inspect_cli;
+mod inspect_compaction;
 mod inspect_verify;
 mod interop_cli;
 mod interop_flows;

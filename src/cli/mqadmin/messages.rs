@@ -1,7 +1,7 @@
 //! Old commands on messages, and the old load probes.
 
+use super::Old;
 use super::given::{Given, Line};
-use super::{Old, none};
 use crate::cli::exit::Failure;
 
 /// What `-c` was for.
@@ -340,12 +340,7 @@ pub const TABLE: &[Old] = &[
     Old {
         name: "dumpCompactionLog",
         options: &[("f", "file", true)],
-        line: |_| {
-            Err(none(
-                "dumpCompactionLog",
-                "Compacted topics are not supported by this version; rmq store commitlog reads the commit log.",
-            ))
-        },
+        line: |given| Ok(Line::read("store dump-compaction").arg(given.need("f")?)),
     },
     Old {
         name: "DecodeMessageId",

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Batch, Failure, Method, Move, Plan, Session, exit};
+use super::{Batch, Failure, Session, exit};
+use crate::cli::change::Plan;
 use crate::cli::context::state_dir;
 use crate::cli::quoted;
 use crate::client::BrokerAt;
 use crate::client::admin::group::is_system;
+use crate::client::positions::{Method, Move};
 use crate::client::saved_offsets::{Chosen, SavedOffsets};
 
 /// Where the files are.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Batch, Failure, Method, Move, Session, kept, method};
+use super::{Batch, Failure, Session, kept};
 use crate::cli::output::{Cell, Listing, col, less, wide};
 use crate::cli::time;
 use crate::client::BrokerAt;
+use crate::client::positions::{Method, Move, method};
 use crate::client::words::counted;
 
 fn would(one: &Move) -> String {

@@ -156,7 +156,7 @@ pub fn columns(shown: Shown) -> Vec<Column> {
 }
 
 /// The row of a step; the columns that do not apply are unknown.
-fn row(log: &Log, step: &Step, shown: Shown) -> Vec<Cell> {
+pub(super) fn row(log: &Log, step: &Step, shown: Shown) -> Vec<Cell> {
     match step {
         Step::Message { record, stale } => {
             let note = if *stale {

@@ -16,6 +16,54 @@ pub const PROVIDER_KEYS: [&str; 2] = ["authenticationMetadataProvider", "authori
 /// Kind of the rules that admins make.
 pub const CUSTOM: &str = "Custom";
 
+/// `Action` of 5.3.3; `Unknown` and `Any` are for asking.
+const ACTIONS: [&str; 8] = ["All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List"];
+/// `ResourceType` of 5.3.3.
+const RESOURCES: [&str; 4] = ["Cluster", "Namespace", "Topic", "Group"];
+
+/// An action as Java spells it.
+pub fn action(text: &str) -> Result<String, String> {
+    ACTIONS
+        .iter()
+        .find(|name| name.eq_ignore_ascii_case(text.trim()))
+        .map(|name| (*name).to_owned())
+        .ok_or_else(|| format!("an action is one of {}", ACTIONS.join(", ")))
+}
+
+/// A resource that a rule may name, as Java spells it.
+pub fn resource(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let wrong = || {
+        format!(
+            "a resource is TYPE:NAME, TYPE:PREFIX*, TYPE:* or *, with a type of {}",
+            RESOURCES.join(", ")
+        )
+    };
+    let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
+    let kind = RESOURCES
+        .iter()
+        .find(|k| k.eq_ignore_ascii_case(kind))
+        .ok_or_else(wrong)?;
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    Ok(format!("{kind}:{name}"))
+}
+
+/// A subject, `User:NAME`; the name alone stands for it.
+pub fn subject(text: &str) -> Result<String, String> {
+    match text.trim().split_once(':') {
+        Some((kind, name)) if kind.eq_ignore_ascii_case("User") && !name.is_empty() => {
+            Ok(format!("User:{name}"))
+        }
+        None if !text.trim().is_empty() => Ok(format!("User:{}", text.trim())),
+        _ => Err("a subject is User:NAME".into()),
+    }
+}
+
 /// True when a server refused since it keeps no users and rules at all.
 pub fn is_without_providers(e: &Error) -> bool {
     match e.remote_code() {
@@ -53,6 +101,15 @@ impl Rule {
             text.push_str(&format!(" from {}", self.source_ips.join(",")));
         }
         text
+    }
+
+    /// The rule with its actions and addresses in one order, whatever order they were given in.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.actions
+            .sort_by_key(|action| (ACTIONS.iter().position(|name| name == action), action.clone()));
+        self.source_ips.sort();
+        self
     }
 
     /// True for the same effect: order and case of actions do not matter.

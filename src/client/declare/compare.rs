@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::between;
 use super::write::{duration, perm};
-use super::{Declared, GroupFields, Spread, TopicFields, is_default_policy};
+use super::{Declared, GroupFields, RuleFields, Spread, TopicFields, UserFields, is_default_policy};
 use crate::protocol::body::{GroupRetryPolicy, GroupRetryPolicyType};
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// `topic`, `group`, `config` or `offset`.
+    /// `topic`, `group`, `user`, `acl`, `config` or `offset`.
     pub noun: &'static str,
     /// Name of the object.
     pub name: String,
@@ -91,6 +91,29 @@ pub(super) fn flat_group(fields: &GroupFields) -> BTreeMap<String, String> {
     out
 }
 
+fn named<const N: usize>(fields: [(&str, Option<String>); N]) -> BTreeMap<String, String> {
+    let fields = fields.into_iter();
+    fields
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
+}
+
+fn flat_user(fields: &UserFields) -> BTreeMap<String, String> {
+    named([
+        ("type", fields.user_type.clone()),
+        ("status", fields.status.clone()),
+    ])
+}
+
+fn flat_rule(fields: &RuleFields) -> BTreeMap<String, String> {
+    let list = |list: &Option<Vec<String>>| list.as_ref().map(|list| list.join(","));
+    named([
+        ("actions", list(&fields.actions)),
+        ("decision", fields.decision.clone()),
+        ("source_ips", list(&fields.source_ips)),
+    ])
+}
+
 /// `exponential:initial=5s,max=2h,multiplier=2`, as the command line has it.
 fn policy(policy: &GroupRetryPolicy) -> String {
     if is_default_policy(policy) {
@@ -128,7 +151,8 @@ fn spread<F>(object: &Spread<F>, flat: impl Fn(&F) -> BTreeMap<String, String>) 
     out
 }
 
-/// Every difference in topics and groups, left against right, by noun, name and field.
+/// Every difference, left against right, by noun, name and field. Users and access rules are compared where both sides
+/// say something of them.
 pub fn compare(left: &Declared, right: &Declared) -> Vec<Difference> {
     let mut out = Vec::new();
     objects(&mut out, "topic", &left.topics, &right.topics, |t| {
@@ -137,24 +161,30 @@ pub fn compare(left: &Declared, right: &Declared) -> Vec<Difference> {
     objects(&mut out, "group", &left.groups, &right.groups, |g| {
         spread(g, flat_group)
     });
+    if let (Some(left), Some(right)) = (&left.users, &right.users) {
+        objects(&mut out, "user", left, right, |u| spread(u, flat_user));
+    }
+    if let (Some(left), Some(right)) = (&left.rules, &right.rules) {
+        objects(&mut out, "acl", left, right, |r| spread(r, flat_rule));
+    }
     out
 }
 
-fn objects<F>(
+fn objects<K: Ord + ToString, F>(
     out: &mut Vec<Difference>,
     noun: &'static str,
-    left: &BTreeMap<String, Spread<F>>,
-    right: &BTreeMap<String, Spread<F>>,
+    left: &BTreeMap<K, Spread<F>>,
+    right: &BTreeMap<K, Spread<F>>,
     flat: impl Fn(&Spread<F>) -> BTreeMap<String, String>,
 ) {
-    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let names: BTreeSet<&K> = left.keys().chain(right.keys()).collect();
     for name in names {
         let (a, b) = (left.get(name).map(&flat), right.get(name).map(&flat));
         match (a, b) {
-            (Some(a), Some(b)) => maps(out, noun, name, &a, &b),
+            (Some(a), Some(b)) => maps(out, noun, &name.to_string(), &a, &b),
             (a, b) => out.push(Difference {
                 noun,
-                name: name.clone(),
+                name: name.to_string(),
                 field: noun.into(),
                 left: a.map(|_| "present".into()),
                 right: b.map(|_| "present".into()),

@@ -1,8 +1,9 @@
-//! What a cluster shall look like, as a file says it: topics and groups with their settings.
+//! What a cluster shall look like, as a file says it: topics, groups, users and access rules with their settings.
 //!
 //! A field that is not named is not managed. What is read from a cluster names every field, so a file that was written
 //! from a cluster and applied to it changes nothing ([`write`], [`read`], [`plan`]).
 
+pub mod accounts;
 pub mod compare;
 pub mod plan;
 pub mod read;
@@ -10,6 +11,8 @@ pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::accounts::{Account, Accounts, Password, RuleKey};
+use super::admin::auth::Rule;
 use super::admin::cluster::BrokerAt;
 use super::admin::group::is_system;
 use super::admin::topic::kind;
@@ -124,6 +127,28 @@ fields! {
     }
 }
 
+fields! {
+    /// Named fields of a user. The password is not among them: see [`Declared::passwords`].
+    UserFields of Account {
+        /// `Normal` or `Super`.
+        user_type: String = user_type;
+        /// `enable` or `disable`.
+        status: String = status;
+    }
+}
+
+fields! {
+    /// Named fields of an access rule.
+    RuleFields of Rule {
+        /// What is allowed or denied.
+        actions: Vec<String> = actions;
+        /// `Allow` or `Deny`.
+        decision: String = decision;
+        /// Addresses and networks; everywhere when empty.
+        source_ips: Vec<String> = source_ips;
+    }
+}
+
 /// An object on all masters of a cluster alike, or on some, each with fields of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spread<F> {
@@ -142,6 +167,12 @@ pub struct Declared {
     pub topics: BTreeMap<String, Spread<TopicFields>>,
     /// Groups by name.
     pub groups: BTreeMap<String, Spread<GroupFields>>,
+    /// Users by name; `None` where nothing is said of users.
+    pub users: Option<BTreeMap<String, Spread<UserFields>>>,
+    /// Where passwords are, by user. A cluster is never asked to tell them: only a file has these.
+    pub passwords: BTreeMap<String, Password>,
+    /// Access rules; `None` where nothing is said of them.
+    pub rules: Option<BTreeMap<RuleKey, Spread<RuleFields>>>,
 }
 
 macro_rules! spread {
@@ -183,6 +214,8 @@ macro_rules! spread {
 }
 spread!(TopicFields);
 spread!(GroupFields);
+spread!(UserFields);
+spread!(RuleFields);
 
 /// A topic that does not exist yet.
 pub fn fresh_topic(name: &str) -> TopicConfig {
@@ -216,10 +249,14 @@ pub struct Held {
     pub brokers: Vec<BrokerAt>,
     /// Names of the cluster's other masters: what a file says of them is meant for another time.
     pub others: BTreeSet<String>,
+    /// The cluster's other replicas, for the same reason.
+    pub other_replicas: BTreeSet<String>,
     /// Topics by broker.
     pub topics: BTreeMap<BrokerId, BTreeMap<String, TopicConfig>>,
     /// Groups by broker.
     pub groups: BTreeMap<BrokerId, BTreeMap<String, SubscriptionGroupConfig>>,
+    /// Users and access rules by broker, replicas among them; empty where they were not asked for.
+    pub accounts: BTreeMap<BrokerAt, Accounts>,
 }
 
 impl Held {
@@ -281,6 +318,9 @@ impl Held {
                 .into_iter()
                 .map(|(name, on)| (name, Spread::<GroupFields>::of(&on, &names)))
                 .collect(),
+            users: self.declared_users(),
+            passwords: BTreeMap::new(),
+            rules: self.declared_rules(),
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Declared, Held, fresh_group, fresh_topic};
+use super::{Declared, Held, accounts, fresh_group, fresh_topic};
+use crate::client::admin::auth::Rule;
 use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::differences;
-use crate::protocol::body::{SubscriptionGroupConfig, TopicConfig};
+use crate::protocol::body::{SubscriptionGroupConfig, TopicConfig, UserInfo};
 
 /// A changed field: name, value before, value after.
 pub type Field = (String, String, String);
@@ -36,6 +37,48 @@ pub enum Change {
         /// What differs.
         fields: Vec<Field>,
     },
+    /// A user is made, or what `after` names of it is changed.
+    User {
+        /// Where.
+        broker: BrokerAt,
+        /// Who is there, if anybody.
+        before: Option<UserInfo>,
+        /// What is written; without a password where it stays, or is not known.
+        after: UserInfo,
+        /// What differs.
+        fields: Vec<Field>,
+    },
+    /// An access rule is made or replaced.
+    Rule {
+        /// Where.
+        broker: BrokerAt,
+        /// Subject and resource.
+        name: String,
+        /// What is there, if anything.
+        before: Option<Rule>,
+        /// What shall be there.
+        after: Rule,
+        /// The subject has no rule there yet.
+        is_first: bool,
+        /// What differs.
+        fields: Vec<Field>,
+    },
+    /// An access rule that the file does not have is deleted.
+    DeleteRule {
+        /// Where.
+        broker: BrokerAt,
+        /// Subject and resource.
+        name: String,
+        /// What is there.
+        rule: Rule,
+    },
+    /// A user that the file does not have is deleted.
+    DeleteUser {
+        /// Where.
+        broker: BrokerAt,
+        /// Who.
+        name: String,
+    },
     /// A topic that the file does not have is deleted.
     DeleteTopic {
         /// Where.
@@ -58,16 +101,22 @@ impl Change {
         match self {
             Self::Topic { broker, .. }
             | Self::Group { broker, .. }
+            | Self::User { broker, .. }
+            | Self::Rule { broker, .. }
+            | Self::DeleteRule { broker, .. }
+            | Self::DeleteUser { broker, .. }
             | Self::DeleteTopic { broker, .. }
             | Self::DeleteGroup { broker, .. } => broker,
         }
     }
 
-    /// `topic` or `group`.
+    /// `topic`, `group`, `user` or `acl`.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Topic { .. } | Self::DeleteTopic { .. } => "topic",
             Self::Group { .. } | Self::DeleteGroup { .. } => "group",
+            Self::User { .. } | Self::DeleteUser { .. } => "user",
+            Self::Rule { .. } | Self::DeleteRule { .. } => "acl",
         }
     }
 
@@ -76,25 +125,42 @@ impl Change {
         match self {
             Self::Topic { after, .. } => &after.topic_name,
             Self::Group { after, .. } => &after.group_name,
-            Self::DeleteTopic { name, .. } | Self::DeleteGroup { name, .. } => name,
+            Self::User { after, .. } => after.username.as_deref().unwrap_or_default(),
+            Self::Rule { name, .. }
+            | Self::DeleteRule { name, .. }
+            | Self::DeleteUser { name, .. }
+            | Self::DeleteTopic { name, .. }
+            | Self::DeleteGroup { name, .. } => name,
         }
     }
 
     /// `+` made, `-` deleted, `~` changed.
     pub fn sign(&self) -> &'static str {
         match self {
-            Self::Topic { before: None, .. } | Self::Group { before: None, .. } => "+",
-            Self::Topic { .. } | Self::Group { .. } => "~",
-            Self::DeleteTopic { .. } | Self::DeleteGroup { .. } => "-",
+            Self::Topic { before: None, .. }
+            | Self::Group { before: None, .. }
+            | Self::User { before: None, .. }
+            | Self::Rule { before: None, .. } => "+",
+            Self::Topic { .. } | Self::Group { .. } | Self::User { .. } | Self::Rule { .. } => "~",
+            Self::DeleteRule { .. }
+            | Self::DeleteUser { .. }
+            | Self::DeleteTopic { .. }
+            | Self::DeleteGroup { .. } => "-",
         }
     }
 
     /// What differs; for a deletion, the object itself.
     pub fn fields(&self) -> Vec<Field> {
+        let deleted = |before: String| vec![(self.noun().into(), before, "deleted".into())];
         match self {
-            Self::Topic { fields, .. } | Self::Group { fields, .. } => fields.clone(),
-            Self::DeleteTopic { .. } => vec![("topic".into(), "present".into(), "deleted".into())],
-            Self::DeleteGroup { .. } => vec![("group".into(), "present".into(), "deleted".into())],
+            Self::Topic { fields, .. }
+            | Self::Group { fields, .. }
+            | Self::User { fields, .. }
+            | Self::Rule { fields, .. } => fields.clone(),
+            Self::DeleteRule { rule, .. } => deleted(rule.text()),
+            Self::DeleteUser { .. } | Self::DeleteTopic { .. } | Self::DeleteGroup { .. } => {
+                deleted("present".into())
+            }
         }
     }
 
@@ -174,23 +240,27 @@ fn topic_fields(before: Option<&TopicConfig>, after: &TopicConfig) -> Vec<Field>
     fields
 }
 
-/// The writes that make `held` look as `declared`, in the order in which they are done: groups, then topics, then
-/// deletions. With `prune`, user objects that the file does not have are deleted, of each kind that it has any of.
+/// The writes that make `held` look as `declared`, in the order in which they are done: users, groups, topics, access
+/// rules, then deletions. With `prune`, user objects that the file does not have are deleted, of each kind that it has any of.
 /// The error names a broker that does not exist.
 pub fn changes(declared: &Declared, held: &Held, prune: bool) -> Result<Vec<Change>, String> {
-    let names: BTreeSet<String> = held.names().union(&held.others).cloned().collect();
-    let wanted = |brokers: Vec<&String>, what: String| -> Result<(), String> {
+    let mut names: BTreeSet<String> = held.names().union(&held.others).cloned().collect();
+    let masters = names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let wanted = |names: &BTreeSet<String>, brokers: Vec<&String>, what: String| -> Result<(), String> {
         match brokers.into_iter().find(|b| !names.contains(*b)) {
             Some(broker) => Err(format!(
-                "{what} names the broker {broker}; the masters are {}",
-                names.iter().cloned().collect::<Vec<_>>().join(", ")
+                "{what} names the broker {broker}; the masters are {masters}"
             )),
             None => Ok(()),
         }
     };
-    let mut out = Vec::new();
+    let mut out = accounts::user_changes(declared, held);
     for (name, group) in &declared.groups {
-        wanted(group.brokers.keys().collect(), format!("group \"{name}\""))?;
+        wanted(
+            &names,
+            group.brokers.keys().collect(),
+            format!("group \"{name}\""),
+        )?;
         for broker in &held.brokers {
             let Some(fields) = group.on(&broker.id.name) else {
                 continue;
@@ -213,7 +283,11 @@ pub fn changes(declared: &Declared, held: &Held, prune: bool) -> Result<Vec<Chan
         }
     }
     for (name, topic) in &declared.topics {
-        wanted(topic.brokers.keys().collect(), format!("topic \"{name}\""))?;
+        wanted(
+            &names,
+            topic.brokers.keys().collect(),
+            format!("topic \"{name}\""),
+        )?;
         for broker in &held.brokers {
             let Some(fields) = topic.on(&broker.id.name) else {
                 continue;
@@ -232,7 +306,22 @@ pub fn changes(declared: &Declared, held: &Held, prune: bool) -> Result<Vec<Chan
             }
         }
     }
+    // Only users and rules are said of replicas as well.
+    names.extend(held.accounts.keys().map(|broker| accounts::place(&broker.id)));
+    names.extend(held.other_replicas.iter().cloned());
+    for (name, user) in declared.users.iter().flatten() {
+        wanted(&names, user.brokers.keys().collect(), format!("user \"{name}\""))?;
+    }
+    for (key, rule) in declared.rules.iter().flatten() {
+        wanted(
+            &names,
+            rule.brokers.keys().collect(),
+            format!("the access rule {key}"),
+        )?;
+    }
+    out.extend(accounts::rule_changes(declared, held));
     if prune {
+        out.extend(accounts::prunings(declared, held));
         for broker in &held.brokers {
             let topics = held.topics.get(&broker.id).into_iter().flat_map(BTreeMap::keys);
             for name in topics.filter(|n| !declared.topics.is_empty() && held.is_user_topic(n)) {

@@ -7,8 +7,10 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
+use super::accounts::{Password, RuleKey};
 use super::write::API;
-use super::{Declared, GroupFields, MESSAGE_TYPE, Spread, TopicFields};
+use super::{Declared, GroupFields, MESSAGE_TYPE, RuleFields, Spread, TopicFields, UserFields};
+use crate::client::admin::auth::{CUSTOM, action, resource, subject};
 use crate::client::admin::topic::MAX_QUEUES;
 use crate::protocol::body::{
     CustomizedRetryPolicy, ExponentialRetryPolicy, GroupRetryPolicy, GroupRetryPolicyType,
@@ -63,6 +65,27 @@ pub fn merge(mut one: Declared, other: Declared) -> Result<Declared, String> {
             return Err(format!("group \"{name}\" stands in two files"));
         }
     }
+    for (name, user) in other.users.into_iter().flatten() {
+        if one
+            .users
+            .get_or_insert_default()
+            .insert(name.clone(), user)
+            .is_some()
+        {
+            return Err(format!("user \"{name}\" stands in two files"));
+        }
+    }
+    one.passwords.extend(other.passwords);
+    for (key, rule) in other.rules.into_iter().flatten() {
+        if one
+            .rules
+            .get_or_insert_default()
+            .insert(key.clone(), rule)
+            .is_some()
+        {
+            return Err(format!("the access rule {key} stands in two files"));
+        }
+    }
     Ok(one)
 }
 
@@ -75,6 +98,8 @@ struct FileToml {
     topic: BTreeMap<String, TopicToml>,
     #[serde(default)]
     group: BTreeMap<String, GroupToml>,
+    user: Option<BTreeMap<String, UserToml>>,
+    acl: Option<Vec<RuleToml>>,
 }
 
 macro_rules! with_brokers {
@@ -128,6 +153,48 @@ with_brokers!(GroupToml, GroupPart {
     sys_flag: i32,
     subscriptions: Vec<SubscriptionToml>,
 });
+
+/// A user. The password stands elsewhere, and is the same on all brokers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserToml {
+    password_from: Option<String>,
+    #[serde(rename = "type")]
+    user_type: Option<String>,
+    status: Option<String>,
+    #[serde(default)]
+    broker: BTreeMap<String, UserPart>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserPart {
+    #[serde(rename = "type")]
+    user_type: Option<String>,
+    status: Option<String>,
+}
+
+/// An access rule: what it is, and what it says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleToml {
+    subject: String,
+    resource: String,
+    policy: Option<String>,
+    actions: Option<Vec<String>>,
+    decision: Option<String>,
+    source_ips: Option<Vec<String>>,
+    #[serde(default)]
+    broker: BTreeMap<String, RulePart>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RulePart {
+    actions: Option<Vec<String>>,
+    decision: Option<String>,
+    source_ips: Option<Vec<String>>,
+}
 
 /// `"RW"`, `"R"`, `"W"`, `"none"`, or the bits.
 #[derive(Debug, Clone, Copy)]
@@ -263,7 +330,107 @@ fn from_toml(text: &str) -> Result<Declared, String> {
         };
         declared.groups.insert(name, spread);
     }
+    if let Some(users) = file.user {
+        declared.users = Some(BTreeMap::new());
+        for (name, user) in users {
+            read_user(&mut declared, &name, user).map_err(|e| format!("user \"{name}\": {e}"))?;
+        }
+    }
+    if let Some(rules) = file.acl {
+        declared.rules = Some(BTreeMap::new());
+        for (i, rule) in rules.into_iter().enumerate() {
+            read_rule(&mut declared, rule).map_err(|e| format!("access rule {}: {e}", i + 1))?;
+        }
+    }
     Ok(declared)
+}
+
+/// A word as Java spells it.
+fn word(text: Option<String>, words: [&str; 2]) -> Result<Option<String>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let known = words.into_iter().find(|word| word.eq_ignore_ascii_case(&text));
+    match known {
+        Some(word) => Ok(Some(word.to_owned())),
+        None => Err(format!(
+            "\"{text}\" is neither {} nor {}",
+            words[0].to_ascii_lowercase(),
+            words[1].to_ascii_lowercase()
+        )),
+    }
+}
+
+fn read_user(declared: &mut Declared, name: &str, user: UserToml) -> Result<(), String> {
+    if name.trim().is_empty() {
+        return Err("a user name is not empty".into());
+    }
+    let fields = |part: UserPart| -> Result<UserFields, String> {
+        Ok(UserFields {
+            user_type: word(part.user_type, ["Normal", "Super"])?,
+            status: word(part.status, ["enable", "disable"])?,
+        })
+    };
+    if let Some(from) = user.password_from {
+        if !(from.starts_with("env:") || from.starts_with("file:")) {
+            return Err("password_from is env:NAME or file:PATH, never the password itself".into());
+        }
+        declared
+            .passwords
+            .insert(name.to_owned(), Password { from, text: None });
+    }
+    let (user_type, status) = (user.user_type, user.status);
+    let spread = Spread {
+        all: fields(UserPart { user_type, status })?,
+        brokers: user
+            .broker
+            .into_iter()
+            .map(|(broker, part)| Ok((broker, fields(part)?)))
+            .collect::<Result<_, String>>()?,
+    };
+    declared
+        .users
+        .get_or_insert_default()
+        .insert(name.to_owned(), spread);
+    Ok(())
+}
+
+fn read_rule(declared: &mut Declared, rule: RuleToml) -> Result<(), String> {
+    let fields = |part: RulePart| -> Result<RuleFields, String> {
+        let actions = part.actions.map(|list| {
+            let actions: Result<Vec<String>, String> = list.iter().map(|text| action(text)).collect();
+            actions.and_then(|list| match list.is_empty() {
+                true => Err("a rule has at least one action".to_owned()),
+                false => Ok(list),
+            })
+        });
+        Ok(RuleFields {
+            actions: actions.transpose()?,
+            decision: word(part.decision, ["Allow", "Deny"])?,
+            source_ips: part.source_ips,
+        })
+    };
+    let key = RuleKey {
+        subject: subject(&rule.subject)?,
+        resource: resource(&rule.resource)?,
+        policy: word(rule.policy, [CUSTOM, "Default"])?.unwrap_or_else(|| CUSTOM.to_owned()),
+    };
+    let all = RulePart {
+        actions: rule.actions,
+        decision: rule.decision,
+        source_ips: rule.source_ips,
+    };
+    let spread = Spread {
+        all: fields(all)?,
+        brokers: rule
+            .broker
+            .into_iter()
+            .map(|(broker, part)| Ok((broker, fields(part)?)))
+            .collect::<Result<_, String>>()?,
+    };
+    let twice = format!("{key} stands twice in the file");
+    match declared.rules.get_or_insert_default().insert(key, spread) {
+        Some(_) => Err(twice),
+        None => Ok(()),
+    }
 }
 
 fn topic_fields(part: TopicPart) -> Result<TopicFields, String> {

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Declared, GroupFields, MESSAGE_TYPE, Spread, TopicFields, is_default_policy};
+use super::{
+    Declared, GroupFields, MESSAGE_TYPE, RuleFields, Spread, TopicFields, UserFields, is_default_policy,
+};
+use crate::client::admin::auth::CUSTOM;
 use crate::protocol::body::{GroupRetryPolicy, GroupRetryPolicyType};
 use crate::protocol::model::{Perm, TopicFilterType};
 
@@ -17,19 +20,56 @@ pub fn to_toml(declared: &Declared) -> String {
         let _ = writeln!(out, "cluster = {}", quoted(cluster));
     }
     for (name, topic) in &declared.topics {
-        spread(&mut out, "topic", name, topic, topic_lines);
+        spread(
+            &mut out,
+            &format!("topic.{}", key(name)),
+            None,
+            topic,
+            topic_lines,
+        );
     }
     for (name, group) in &declared.groups {
-        spread(&mut out, "group", name, group, group_lines);
+        spread(
+            &mut out,
+            &format!("group.{}", key(name)),
+            None,
+            group,
+            group_lines,
+        );
+    }
+    for (name, user) in declared.users.iter().flatten() {
+        let path = format!("user.{}", key(name));
+        let from = declared.passwords.get(name).map(|password| &password.from);
+        let head = from.map(|from| format!("[{path}]\npassword_from = {}", quoted(from)));
+        spread(&mut out, &path, head, user, user_lines);
+    }
+    for (rule, fields) in declared.rules.iter().flatten() {
+        let mut head = format!(
+            "[[acl]]\nsubject = {}\nresource = {}",
+            quoted(&rule.subject),
+            quoted(&rule.resource)
+        );
+        if rule.policy != CUSTOM {
+            let _ = write!(head, "\npolicy = {}", quoted(&rule.policy.to_ascii_lowercase()));
+        }
+        spread(&mut out, "acl", Some(head), fields, rule_lines);
     }
     out
 }
 
-fn spread<F>(out: &mut String, noun: &str, name: &str, object: &Spread<F>, lines: impl Fn(&mut String, &F)) {
-    let _ = writeln!(out, "\n[{noun}.{}]", key(name));
+/// An object under `[path]`, or another head.
+fn spread<F>(
+    out: &mut String,
+    path: &str,
+    head: Option<String>,
+    object: &Spread<F>,
+    lines: impl Fn(&mut String, &F),
+) {
+    let head = head.unwrap_or_else(|| format!("[{path}]"));
+    let _ = writeln!(out, "\n{head}");
     lines(out, &object.all);
     for (broker, own) in &object.brokers {
-        let _ = writeln!(out, "\n[{noun}.{}.broker.{}]", key(name), key(broker));
+        let _ = writeln!(out, "\n[{path}.broker.{}]", key(broker));
         lines(out, own);
     }
 }
@@ -206,6 +246,34 @@ fn group_lines(out: &mut String, fields: &GroupFields) {
             format!("[{}]", each.join(", "))
         }),
     );
+}
+
+fn user_lines(out: &mut String, fields: &UserFields) {
+    for (key, value) in [("type", &fields.user_type), ("status", &fields.status)] {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{key} = {}", quoted(&value.to_ascii_lowercase()));
+        }
+    }
+}
+
+fn rule_lines(out: &mut String, fields: &RuleFields) {
+    let list = |list: &[String]| {
+        let each: Vec<String> = list.iter().map(|text| quoted(text)).collect();
+        format!("[{}]", each.join(", "))
+    };
+    let lines = [
+        ("actions", fields.actions.as_deref().map(list)),
+        (
+            "decision",
+            fields.decision.as_ref().map(|d| quoted(&d.to_ascii_lowercase())),
+        ),
+        ("source_ips", fields.source_ips.as_deref().map(list)),
+    ];
+    for (key, value) in lines {
+        if let Some(value) = value {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Evidence, add_capped, span};
+use super::{Evidence, span};
 use crate::client::RuntimeInfo;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::BrokerState;
@@ -55,7 +55,7 @@ pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
             );
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 fn timer(subject: &Subject, info: &RuntimeInfo, later: Option<&RuntimeInfo>, found: &mut Vec<Finding>) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Evidence, add_capped, by_limit};
+use super::{Evidence, by_limit};
 use crate::client::findings::{Finding, Severity, Subject, Trends};
 use crate::client::liveness::{self, Beat};
 use crate::client::snapshot::{BrokerId, BrokerState, RegistrationAge, Snapshot};
@@ -282,7 +282,7 @@ fn versions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
             );
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 /// BR6, the broker's side.

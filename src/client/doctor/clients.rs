@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::{is_broadcast, paused_on};
-use super::{Details, Evidence, add_capped, span};
+use super::{Details, Evidence, span};
 use crate::client::admin::group::is_system;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::Snapshot;
@@ -36,7 +36,7 @@ pub(super) fn check(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         standing(e.snapshot, details, group, &mut stuck);
     }
     for more in [one, three, four, seven, stuck] {
-        add_capped(found, more);
+        found.extend(more);
     }
 }
 

@@ -86,7 +86,7 @@ impl Client {
             .collect();
         let (orders, others, routes, stats, groups) = tokio::join!(
             self.orders(&snapshot, wants.any(&["NS3", "TP4"]), deadline),
-            self.other_name_servers(&snapshot, wants.any(&["BR3"]), deadline),
+            self.other_name_servers(&snapshot, wants.any(&["BR3", "BR9"]), deadline),
             async {
                 match wants.any(&["NS3", "BR6"]) {
                     true => self.routes(&snapshot, None, deadline).await,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Details, Evidence, add_capped, grouped, span};
+use super::{Details, Evidence, add_many, grouped, span};
 use crate::client::admin::group::is_system;
 use crate::client::admin::group_config::{create_line, differences, disagreements};
 use crate::client::findings::{Finding, Severity, Subject};
@@ -127,7 +127,7 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
             );
         }
     }
-    add_capped(found, more);
+    add_many(e, found, more);
 }
 
 /// A group with a message that has waited for long.
@@ -299,8 +299,8 @@ fn configurations(snapshot: &Snapshot, details: &Details, found: &mut Vec<Findin
             }
         }
     }
-    add_capped(found, more);
-    add_capped(found, uneven);
+    found.extend(more);
+    found.extend(uneven);
 }
 
 /// Brokers on which a group is paused (consumeEnable is false).
@@ -364,7 +364,7 @@ fn left_behind(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>)
                 .next(format!("rmq group lag {group}")),
         );
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 /// GR5: the next message of a group is deleted already.
@@ -400,7 +400,7 @@ fn below_the_beginning(details: &Details, found: &mut Vec<Finding>) {
         Finding::new("GR5", "before-beginning", Severity::Warning, subject, text)
             .next(format!("rmq group lag {group}"))
     });
-    add_capped(found, more.collect());
+    found.extend(more);
 }
 
 /// GR6.
@@ -433,7 +433,7 @@ fn dead_letters(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>
             );
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 #[cfg(test)]

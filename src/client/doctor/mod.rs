@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 mod details;
 pub mod gather;
+mod gone;
 mod groups;
 mod name_servers;
 mod replication;
@@ -83,6 +84,9 @@ checks! {
     "BR8" "requests do not wait and the store keeps up"
         "Senders are refused once the queue is full; messages not dispatched yet cannot be consumed."
         "rmq broker describe NAME";
+    "BR9" "each broker that others speak of is registered"
+        "A broker that is gone takes its queues with it; no name server remembers it."
+        "rmq broker list";
     "HA1" "slaves are connected and in sync"
         "Messages that no slave has are lost with their master."
         "rmq broker describe NAME";
@@ -168,6 +172,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     name_servers::check(evidence, &mut found);
     broker::check(evidence, &mut found);
+    gone::check(evidence, &mut found);
     replication::check(evidence, &mut found);
     store::check(evidence, &mut found);
     topics::check(evidence, &mut found);
@@ -180,12 +185,13 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
-/// Most subjects that one rule names one by one; what is beyond is counted.
+/// Most subjects that one rule names one by one in a dashboard, which judges again and again; what is beyond is counted.
 const NAMED: usize = 10;
 
-/// Adds findings of one rule: the first [`NAMED`] as they are, the rest as one that counts them.
-fn add_capped(found: &mut Vec<Finding>, mut more: Vec<Finding>) {
-    if more.len() > NAMED {
+/// Adds findings of one rule that may be as many as there are topics or groups: all of them for a doctor, the first
+/// [`NAMED`] and one that counts the rest for a dashboard.
+fn add_many(e: &Evidence<'_>, found: &mut Vec<Finding>, mut more: Vec<Finding>) {
+    if e.details.is_none() && more.len() > NAMED {
         let rest = more.split_off(NAMED);
         if let Some(first) = rest.first() {
             let subjects: Vec<String> = rest.iter().take(5).map(|f| f.subject.to_string()).collect();
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn many_findings_of_one_rule_are_counted() {
+    fn a_dashboard_counts_what_a_doctor_names() {
         let one = |i: usize| {
             Finding::new(
                 "TP1",
@@ -273,12 +279,23 @@ mod tests {
                 "uneven",
             )
         };
+        let mut e = Evidence {
+            snapshot: &Snapshot::default(),
+            trends: &Trends::default(),
+            details: None,
+        };
         let mut found = Vec::new();
-        add_capped(&mut found, (0..NAMED).map(one).collect());
+        add_many(&e, &mut found, (0..NAMED).map(one).collect());
         assert_eq!(found.len(), NAMED);
         found.clear();
-        add_capped(&mut found, (0..NAMED + 2).map(one).collect());
+        add_many(&e, &mut found, (0..NAMED + 2).map(one).collect());
         assert_eq!(found.len(), NAMED + 1);
         assert_eq!(found[NAMED].text, "the same of 2 more: topic T10, topic T11");
+        // A doctor names every one.
+        let details = Details::default();
+        e.details = Some(&details);
+        found.clear();
+        add_many(&e, &mut found, (0..NAMED + 2).map(one).collect());
+        assert_eq!(found.len(), NAMED + 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Evidence, add_capped};
+use super::Evidence;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::liveness;
 use crate::client::snapshot::Snapshot;
@@ -202,7 +202,7 @@ fn routes(routes: &BTreeMap<String, BTreeMap<String, Option<TopicRouteData>>>, f
             );
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 /// Order entries by name server and topic: each name server keeps its own, and no broker brings it to the others.
@@ -229,7 +229,7 @@ fn order_entries(orders: &BTreeMap<String, BTreeMap<String, String>>, found: &mu
             );
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 /// How the routes of one topic differ between name servers, if they do.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Details, Evidence, add_capped, grouped};
+use super::{Details, Evidence, add_many, grouped};
 use crate::client::admin::group::is_system;
 use crate::client::admin::topic::NEW_QUEUES;
 use crate::client::findings::{Finding, Severity, Subject};
@@ -86,7 +86,7 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         }
     }
     more.sort_by_key(|f| f.severity);
-    add_capped(found, more);
+    add_many(e, found, more);
 }
 
 /// Both numbers of a topic were lowered before the last queues were read to the end.
@@ -210,7 +210,7 @@ fn spread(snapshot: &Snapshot, found: &mut Vec<Finding>) -> BTreeSet<String> {
             }
         }
     }
-    add_capped(found, more);
+    found.extend(more);
     partial
 }
 
@@ -277,7 +277,7 @@ fn unread(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
                 .next(format!("rmq topic status {}", topic.name)),
         );
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 /// A group has a position in the topic, or a client that subscribes to it.
@@ -377,7 +377,7 @@ fn orders(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
             }
         }
     }
-    add_capped(found, more);
+    found.extend(more);
 }
 
 #[cfg(test)]

@@ -190,12 +190,31 @@ fn a_java_broker_that_asks_who_we_are() {
         0,
         "alice",
     );
+    // The whole cluster as a file: without passwords, no change to where it comes from, and the same again.
+    let exported = as_root("export all");
+    ends("export: users", &exported, 0, "[user.alice]");
+    ends("export: rules", &exported, 0, "resource = \"Topic:Orders\"");
+    let file = secret(&home, "cluster.toml", &exported.out);
+    let line = format!("diff -f {}", file.display());
+    ends("export: it is as the cluster", &as_root(&line), 0, "");
+    let line = format!("apply -f {} --prune --yes", file.display());
+    ends("export: applied", &as_root(&line), 0, "");
+    let again = as_root("export all");
     ends("signed: user delete", &as_root("user delete alice --yes"), 0, "");
     ends(
         "alice is gone",
         &as_alice("message send --topic Orders --body x"),
         5,
         "NO_PERMISSION",
+    );
+    let is_right = exported.out == again.out && !exported.out.contains("secret");
+    checks.check(
+        "exported again byte for byte, without a password",
+        if is_right {
+            Ok(())
+        } else {
+            Err(format!("{exported:?} {again:?}"))
+        },
     );
     checks.check(
         "mqadmin agrees on the rule",

@@ -172,14 +172,14 @@ async fn nothing_is_found_in_a_healthy_cluster() {
     assert_eq!((ran.code, ids(&ran)), (0, vec![]), "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["kind"], "DoctorReport");
-    assert_eq!(document["summary"]["checks"], 30);
+    assert_eq!(document["summary"]["checks"], 31);
     assert_eq!(document["summary"]["brokers"], 2);
     assert_eq!(document["summary"]["not_checked"], serde_json::json!([]));
     // The short name, and text for a person.
     let short = rmq.line(&format!("doctor --checks {}", all_but_disk())).await;
     assert_eq!((short.code, short.stdout.as_str()), (0, ""), "{short:?}");
     assert!(
-        short.stderr.contains("30 checks over 1 name server, 2 brokers"),
+        short.stderr.contains("31 checks over 1 name server, 2 brokers"),
         "{short:?}"
     );
     first.leave();
@@ -513,10 +513,46 @@ async fn checks_are_listed_without_asking_anybody() {
     let listed = rmq.line("doctor --list -o name").await;
     assert_eq!(
         (listed.code, listed.stdout.lines().count()),
-        (0, 31),
+        (0, 32),
         "{listed:?}"
     );
     let wrong = rmq.line("doctor --checks XX9").await;
     assert_eq!(wrong.code, 2);
     assert!(wrong.stderr.contains("NS1"), "{wrong:?}");
+}
+
+/// Every finding is in the data; a person reads ten of a kind, and how many more there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_findings_of_one_rule_are_all_told() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let mut file = "api = \"rmq/v1\"\n".to_owned();
+    for n in 0..12 {
+        for (broker, queues) in [("broker-a", 4), ("broker-b", 8)] {
+            file.push_str(&format!("[topic.T{n:02}.broker.{broker}]\nqueues = {queues}\n"));
+        }
+    }
+    let path = cluster.path("uneven.toml");
+    std::fs::write(&path, file).unwrap();
+    let made = rmq.line(&format!("apply -f {} --yes", path.display())).await;
+    assert_eq!(made.code, 0, "{made:?}");
+    let json = rmq.line("doctor --checks TP1 -o json").await;
+    assert_eq!(json.code, 10, "{json:?}");
+    let about: Vec<Value> = items(&json).iter().map(|row| row["about"].clone()).collect();
+    let wanted: Vec<String> = (0..12).map(|n| format!("topic T{n:02}")).collect();
+    assert_eq!(about, wanted);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(document["summary"]["warnings"], 12);
+    let table = rmq.line("doctor --checks TP1").await;
+    assert!(
+        table.stdout.contains("T09") && !table.stdout.contains("T10"),
+        "{table:?}"
+    );
+    assert!(table.stdout.contains("and 2 more: --all or -o json"), "{table:?}");
+    let all = rmq.line("doctor --checks TP1 --all").await;
+    assert!(
+        all.stdout.contains("T11") && !all.stdout.contains(" more:"),
+        "{all:?}"
+    );
+    cluster.stop().await;
 }
