@@ -126,6 +126,13 @@ impl Error {
         }
     }
 
+    /// True when a broker refused a pull since the queue is not among the read queues of its topic: Java's words, which come
+    /// with `INVALID_PARAMETER`, and with `SYSTEM_ERROR` from old brokers.
+    pub fn is_illegal_queue(&self) -> bool {
+        matches!(self, Self::Call { source: CallError::Remote { remark, .. }, .. }
+            if remark.starts_with("queueId[") && remark.contains("] is illegal"))
+    }
+
     /// The server it is about, where there is one.
     pub fn server(&self) -> Option<&Server> {
         match self {
