@@ -216,6 +216,7 @@ async fn get(
         }
         session.note(&format!("{group} has no committed offsets"));
     }
+    super::stranded::tell(session, &brokers, &[group.to_owned()], topic, Some(&mut listing)).await;
     Ok(Rows {
         some_answered: !listing.rows.is_empty() || listing.errors.is_empty(),
         listing,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::RuntimeInfo;
-use super::stranded::Stranded;
+use super::stranded::{Stranded, raise_read};
 use super::words::quoted;
 use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
 
@@ -371,13 +371,7 @@ pub struct TopicOnBroker {
 impl TopicOnBroker {
     /// The command that makes stranded queues readable again; `None` where none is stranded.
     pub fn raise_read(&self, topic: &str) -> Option<String> {
-        let last = self.stranded.iter().map(|s| s.queue).max()?;
-        Some(format!(
-            "rmq topic update {} --read-queues {} --broker {}",
-            quoted(topic),
-            last.saturating_add(1),
-            quoted(&self.broker.name)
-        ))
+        raise_read(topic, [(self.broker.name.as_str(), self.stranded.as_slice())])
     }
 }
 

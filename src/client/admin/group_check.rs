@@ -10,6 +10,7 @@ use super::group_config::{create_line, disagreements};
 use crate::client::Client;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
+use crate::client::stranded::{Left, raise_read};
 use crate::client::stuck;
 use crate::client::words::counted;
 use crate::protocol::body::{
@@ -34,7 +35,7 @@ pub enum Gravity {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFinding {
-    /// Check, `GR1` to `GR7`.
+    /// Check, `GR1` to `GR7`, or `TP1`.
     pub check: &'static str,
     /// How bad it is.
     pub gravity: Gravity,
@@ -66,6 +67,8 @@ pub struct GroupView {
     pub running: Vec<(String, Result<ConsumerRunningInfo, Error>)>,
     /// Age of the first unread message by topic, broker and queue, where there is a backlog.
     pub oldest: BTreeMap<(String, String, i32), Duration>,
+    /// What it has not read in queues behind the read queues of their topics.
+    pub stranded: Vec<Left>,
     /// Brokers that failed.
     pub errors: Vec<Error>,
 }
@@ -123,6 +126,7 @@ impl GroupView {
         self.ownership(&mut found);
         self.client_ids(&mut found);
         self.backlog(&mut found);
+        self.stranded(&mut found);
         self.standing(&mut found, now_ms);
         self.dead_letters(&mut found, now_ms);
         self.modes(&mut found);
@@ -451,6 +455,27 @@ impl GroupView {
         }
     }
 
+    /// TP1, as far as it is this group's.
+    fn stranded(&self, found: &mut Vec<GroupFinding>) {
+        if self.is_broadcast() {
+            return;
+        }
+        for left in &self.stranded {
+            let of_topic = self.stranded.iter().filter(|other| other.topic == left.topic);
+            let next = raise_read(
+                &left.topic,
+                of_topic.map(|l| (l.broker.as_str(), l.queues.as_slice())),
+            );
+            found.push(GroupFinding {
+                check: "TP1",
+                gravity: Gravity::Error,
+                evidence: left.text(),
+                why: "A broker refuses pulls behind the read queues: nobody reads these until there are as many again.",
+                next: next.unwrap_or_default(),
+            });
+        }
+    }
+
     /// GR6
     fn dead_letters(&self, found: &mut Vec<GroupFinding>, now_ms: i64) {
         let topic = format!("{DLQ_PREFIX}{}", self.name);
@@ -596,6 +621,9 @@ impl Client {
         if deep {
             let limit = self.deadline().at_most(Duration::from_secs(2));
             view.running = self.running_infos(&clients, group, false, limit).await;
+            let own = BTreeSet::from([group.to_owned()]);
+            // Who did not tell has failed above already.
+            (view.stranded, _) = self.left_stranded(brokers, &own, None).await;
             let oldest = self.oldest_unread(brokers, &view.queues).await;
             view.oldest = oldest
                 .into_iter()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Cluster, Ran, Rmq};
+use super::{Cluster, Ran, Rmq, items};
 
 async fn ok(rmq: &Rmq, line: &str) -> Ran {
     let ran = rmq.line(line).await;
@@ -33,11 +33,18 @@ async fn shrunk(names: &[&str]) -> (Cluster, Rmq) {
     }
     ok(
         &rmq,
-        &format!("message send --topic T --body x --broker {} --queue 6 --count 2", names[0]),
+        &format!(
+            "message send --topic T --body x --broker {} --queue 6 --count 2",
+            names[0]
+        ),
     )
     .await;
     ok(&rmq, &format!("offset set CG --topic T {}/6=0 --yes", names[0])).await;
-    ok(&rmq, "topic update T --write-queues 4 --read-queues 4 --force --yes").await;
+    ok(
+        &rmq,
+        "topic update T --write-queues 4 --read-queues 4 --force --yes",
+    )
+    .await;
     (cluster, rmq)
 }
 
@@ -54,7 +61,13 @@ async fn positions_behind_the_read_queues_do_not_keep_the_others_from_an_export(
         let offsets = text["offsets"].as_array().unwrap();
         let places: Vec<(&str, i64, i64)> = offsets
             .iter()
-            .map(|o| (o["broker"].as_str().unwrap(), o["queue"].as_i64().unwrap(), o["offset"].as_i64().unwrap()))
+            .map(|o| {
+                (
+                    o["broker"].as_str().unwrap(),
+                    o["queue"].as_i64().unwrap(),
+                    o["offset"].as_i64().unwrap(),
+                )
+            })
             .collect();
         let expected = [
             ("broker-a", 0, 1),
@@ -71,5 +84,76 @@ async fn positions_behind_the_read_queues_do_not_keep_the_others_from_an_export(
     assert!(back.stderr.contains("T has no queue broker-a/5 here"), "{back:?}");
     let timed = rmq.line(&format!("offset import {file} --by-time --yes")).await;
     assert_eq!(timed.code, 9, "{timed:?}");
+    cluster.stop().await;
+}
+
+/// No number has them, and every look tells them.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_behind_the_read_queues_are_told_wherever_one_looks() {
+    let (cluster, rmq) = shrunk(&["broker-a", "broker-b"]).await;
+    for line in [
+        "group lag CG",
+        "group lag",
+        "offset get CG",
+        "topic status T",
+        "message count --topic T",
+        "group reset CG --topic T --to earliest",
+    ] {
+        let ran = ok(&rmq, line).await;
+        for told in [
+            "5 messages in queues 5-6 of T on broker-a are stranded, unread by CG",
+            "3 messages in queue 5 of T on broker-b are stranded, unread by CG",
+            "rmq topic update T --read-queues 7 --broker broker-a --broker broker-b",
+        ] {
+            assert!(ran.stderr.contains(told), "{line}: {told}: {ran:?}");
+        }
+        let ran = ok(&rmq, &format!("{line} -o json")).await;
+        let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(summary["summary"]["stranded_messages"], 8, "{line}: {ran:?}");
+    }
+    let next = "rmq topic update T --read-queues 7 --broker broker-a --broker broker-b";
+    for line in ["group check CG", "doctor --checks TP1"] {
+        let ran = rmq.line(&format!("{line} -o json")).await;
+        assert_eq!(ran.code, 11, "{line}: {ran:?}");
+        let rows: Vec<Value> = items(&ran)
+            .into_iter()
+            .filter(|row| row["evidence"].as_str().unwrap().contains("stranded"))
+            .collect();
+        assert_eq!(rows.len(), 2, "{line}: {rows:?}");
+        for (row, broker) in rows.iter().zip(["broker-a", "broker-b"]) {
+            assert!(row["evidence"].as_str().unwrap().contains(broker), "{rows:?}");
+            assert_eq!(
+                (&row["check"], &row["next"]),
+                (&json!("TP1"), &json!(next)),
+                "{line}"
+            );
+        }
+    }
+    let described = rmq.line("group describe CG").await;
+    assert!(
+        described
+            .stdout
+            .contains("3 messages in queue 5 of T on broker-b"),
+        "{described:?}"
+    );
+    ok(&rmq, &format!("{} --yes", next.strip_prefix("rmq ").unwrap())).await;
+    let lag = ok(&rmq, "group lag CG -o json").await;
+    let lag: Value = serde_json::from_str(&lag.stdout).unwrap();
+    assert_eq!(
+        (&lag["summary"]["total_lag"], &lag["summary"]["stranded_messages"]),
+        (&json!(8), &json!(0))
+    );
+
+    let scaled = ok(
+        &rmq,
+        "topic scale T --to 4 --ignore-group CG --yes --producer-wait 1s --still 1s --rebalance-wait 1s --verify-wait 1s",
+    )
+    .await;
+    assert!(
+        scaled
+            .stderr
+            .contains("5 messages in queues 5-6 of T on broker-a are stranded"),
+        "{scaled:?}"
+    );
     cluster.stop().await;
 }
