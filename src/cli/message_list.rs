@@ -22,6 +22,7 @@ use crate::client::admin::topic::masters;
 use crate::client::content::Test;
 use crate::client::ordered::Pace;
 use crate::client::stretch::{From, Select, picked};
+use crate::client::admin::topic::masters;
 use crate::client::words::counted;
 
 /// Rows that are printed at once when there is no limit.

@@ -176,6 +176,7 @@ impl Error {
                     | CallError::Protocol { .. }
                     | CallError::Unsendable { .. }
                     | CallError::Busy { .. }
+                    | CallError::NoTime { .. }
             ),
             _ => false,
         }
@@ -192,6 +193,7 @@ pub fn reason(e: &CallError) -> String {
         },
         CallError::Closed { .. } => "closed the connection before it answered".into(),
         CallError::TimedOut { after, .. } => format!("no answer within {:.1}s", after.as_secs_f64()),
+        CallError::NoTime { .. } => "not asked: the time of the command was used up before".into(),
         CallError::Busy { .. } => "too many calls are waiting".into(),
         CallError::Remote { code, remark, .. } => {
             format!("{code} {}: {remark}", codes::name(*code).unwrap_or("?"))

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::RuntimeInfo;
 use super::stranded::{Stranded, raise_read};
-use super::words::quoted;
 use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
 
 /// Something a remote server was asked for.

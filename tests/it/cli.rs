@@ -8,6 +8,7 @@ mod doctor_servers;
 mod dry_runs;
 mod exports;
 mod fakes;
+mod hung;
 mod left_behind;
 mod life;
 mod objects;

@@ -1,0 +1,57 @@
+//! A broker that takes connections and never answers: the others are not accused, and not left unasked.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::fakes::{Hanging, listen};
+use super::{Cluster, items};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_hangs_takes_no_time_from_the_next_one() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let ran = rmq.line("topic create T --queues 1 --yes").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for line in [
+        "group create CG --yes",
+        "message send --topic T --body x --broker broker-a",
+        "offset set CG --topic T broker-a/0=0 --yes",
+        "group pause CG --yes",
+    ] {
+        let ran = rmq.line(line).await;
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    let hanging = listen(Hanging).await;
+    let map = format!("--broker-map {}={}", cluster.brokers[1].addr(), hanging.addr());
+    let drained = rmq.line(&format!("broker drain broker-a --dry-run --timeout 1s {map}")).await;
+    assert_eq!(drained.code, 9, "{drained:?}");
+    assert!(drained.stderr.contains("is the last broker of cluster"), "{drained:?}");
+
+    for deadline in ["3s", "30s"] {
+        let ran = rmq
+            .line(&format!("doctor --checks GR5,TP1,BR1 --deadline {deadline} -o json {map}"))
+            .await;
+        let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let missed: Vec<&str> = document["summary"]["not_checked"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .collect();
+        assert!(!missed.is_empty() && missed.iter().all(|line| line.contains("broker-b")), "{ran:?}");
+        let lag: Vec<Value> = items(&ran)
+            .into_iter()
+            .filter(|row| row["about"].as_str().unwrap().contains("CG"))
+            .collect();
+        assert!(
+            lag.iter().any(|row| row["evidence"].as_str().unwrap().contains("lag at least 1")),
+            "{ran:?}"
+        );
+    }
+    // Not even that much time: nobody is said to refuse connections.
+    let ran = rmq.line(&format!("doctor --checks GR5 --deadline 1ms {map}")).await;
+    assert!(!ran.stderr.contains("connect timed out"), "{ran:?}");
+    hanging.stop(Duration::ZERO).await;
+    cluster.stop().await;
+}
