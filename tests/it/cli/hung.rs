@@ -55,3 +55,32 @@ async fn a_broker_that_hangs_takes_no_time_from_the_next_one() {
     hanging.stop(Duration::ZERO).await;
     cluster.stop().await;
 }
+
+/// As Java's producer: what a broker refuses that was closed meanwhile goes to another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_goes_on_with_another_broker() {
+    let cluster = Cluster::start(&["broker-a", "broker-b"]).await;
+    let rmq = cluster.rmq();
+    let ran = rmq.line("topic create T --queues 2 --yes").await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let line = "message send --topic T --body x --count 60 --rate 20 -o json";
+    let closed = async {
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while cluster.brokers.is_empty() || items(&rmq.line("message list --topic T -o json").await).is_empty() {
+            assert!(std::time::Instant::now() < end, "nothing is sent");
+        }
+        rmq.line("broker set-permission broker-a -W --yes").await
+    };
+    let (sent, closed) = tokio::join!(rmq.line(line), closed);
+    assert_eq!(closed.code, 0, "{closed:?}");
+    assert_eq!(sent.code, 0, "{sent:?}");
+    let rows = items(&sent);
+    assert_eq!(rows.len(), 60);
+    assert!(rows.iter().rev().take(10).all(|row| row["broker"] == "broker-b"), "{sent:?}");
+    let fixed = rmq
+        .line("message send --topic T --body x --count 2 --broker broker-a")
+        .await;
+    assert_ne!(fixed.code, 0, "{fixed:?}");
+    assert!(fixed.stderr.contains("0 of 2 messages were sent"), "{fixed:?}");
+    cluster.stop().await;
+}
