@@ -187,9 +187,12 @@ fn agree(session: &Session, plan: &Plan) -> Result<(), Failure> {
                 return Ok(());
             }
             show(session, plan);
+            let wrong = answer.as_ref().map_or_else(String::new, |answer| {
+                format!(", and {answer} is not the name of the cluster")
+            });
             return Err(Failure::new(
                 exit::DECLINED,
-                format!("{} was not done: the context is protected", plan.action),
+                format!("{} was not done: the context is protected{wrong}", plan.action),
             )
             .hint(format!("--yes={cluster}")));
         }
@@ -218,7 +221,10 @@ fn agree(session: &Session, plan: &Plan) -> Result<(), Failure> {
                 plan.action
             ),
         )
-        .hint("the same command with --yes"));
+        .hint(match session.protected {
+            true => format!("the same command with --yes={cluster}"),
+            false => "the same command with --yes".to_owned(),
+        }));
     }
     let word = if session.protected {
         Some(cluster)

@@ -381,6 +381,11 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
         )
         .because("It may be overloaded or hanging.")
         .hint("a longer --timeout"),
+        CallError::NoTime { .. } => base(
+            TIMEOUT,
+            format!("{server} was not asked: the time of the command was used up before"),
+        )
+        .hint("a longer --deadline"),
         CallError::Busy { .. } => {
             base(REJECTED, format!("too many calls are waiting for {server}")).hint("a smaller --parallel")
         }

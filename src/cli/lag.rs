@@ -158,6 +158,9 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
     };
     summarize(session, args, &groups, &oldest, &errors, &mut listing);
     tell_unasked(session, args, &groups, aged, &mut listing);
+    if args.watch.watch.is_none() {
+        super::stranded::tell(session, &brokers, &args.groups, topic, Some(&mut listing)).await;
+    }
     listing.errors = errors;
     if answered && let Some(failure) = over(args, &groups, &oldest) {
         // The rows are the evidence: they go out before the verdict.

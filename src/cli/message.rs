@@ -808,6 +808,9 @@ async fn send(session: &Session, args: SendArgs) -> Result<(), Failure> {
         change::journal(session, &plan, &[outcome], None);
     }
     let verdict = Failure::over(&listing.errors, sent > 0);
+    if wanted > 1 && !listing.errors.is_empty() {
+        session.warn(&format!("{sent} of {} were sent", counted(wanted, "message")));
+    }
     if sent > 0 {
         session.printer.print(listing)?;
     }

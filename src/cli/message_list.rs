@@ -18,9 +18,11 @@ use super::time::{self, When};
 use super::topic::not_found;
 use crate::client::Message;
 use crate::client::admin::message::{QueueAt, queues};
+use crate::client::admin::topic::masters;
 use crate::client::content::Test;
 use crate::client::ordered::Pace;
 use crate::client::stretch::{From, Select, picked};
+use crate::client::admin::topic::masters;
 use crate::client::words::counted;
 
 /// Rows that are printed at once when there is no limit.
@@ -532,6 +534,12 @@ pub async fn count(session: &Session, args: CountArgs) -> Result<(), Failure> {
         .summary
         .insert("partial".into(), (!listing.errors.is_empty()).into());
     let verdict = Failure::over(&listing.errors, answered);
+    if let Some(route) = client.route(topic).await? {
+        let wanted = args.stretch.broker.as_deref();
+        let mut brokers = masters(&route);
+        brokers.retain(|b| wanted.is_none_or(|wanted| b.id.name == wanted || b.addr == wanted));
+        super::stranded::tell(session, &brokers, &[], Some(topic), Some(&mut listing)).await;
+    }
     session.printer.print(listing)?;
     session.note(&counted(total, "message"));
     verdict

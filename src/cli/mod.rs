@@ -64,6 +64,7 @@ mod static_topic;
 mod static_topic_change;
 mod stop;
 mod store;
+mod stranded;
 mod tail;
 mod themes;
 mod topic;

@@ -216,6 +216,7 @@ async fn get(
         }
         session.note(&format!("{group} has no committed offsets"));
     }
+    super::stranded::tell(session, &brokers, &[group.to_owned()], topic, Some(&mut listing)).await;
     Ok(Rows {
         some_answered: !listing.rows.is_empty() || listing.errors.is_empty(),
         listing,
@@ -265,6 +266,9 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
             session.warn(&format!("{group} has no committed offsets"));
         }
     }
+    if !args.no_times {
+        tell_untimed(session, &saved);
+    }
     if args.out.as_os_str() == "-" {
         std::io::stdout().lock().write_all(saved.text().as_bytes())?;
         return verdict;
@@ -278,6 +282,21 @@ async fn export(session: &Session, args: &ExportArgs) -> Result<(), Failure> {
         args.out.display()
     ));
     verdict
+}
+
+/// Positions that are in the file, but without the time of the next message.
+fn tell_untimed(session: &Session, saved: &SavedOffsets) {
+    let mut untimed = saved.offsets.iter().filter(|o| o.is_untimed());
+    let Some(first) = untimed.next() else { return };
+    session.warn(&format!(
+        "{} without the time of the next message, the first is {} in {} {}/{}: the topic is gone, or the queue is behind its \
+         read queues; offset import leaves out queues that are not there, and refuses the file with --by-time",
+        counted(untimed.count() + 1, "offset"),
+        first.group,
+        first.topic,
+        first.broker,
+        first.queue
+    ));
 }
 
 /// Puts a file in its place whole; what is no file, such as `/dev/stderr`, is written to.
@@ -434,7 +453,7 @@ fn refuse_untimed(file: &SavedOffsets, path: &std::path::Path) -> Result<(), Fai
             first.queue
         ),
     )
-    .because("Its topic was gone, it was exported with --no-times, or by a version that did not tell.")
+    .because("Its topic was gone, its queue was behind the read queues, it was exported with --no-times, or by a version that did not tell.")
     .hint("--group and --topic leave entries out, or export again without --no-times"))
 }
 

@@ -739,6 +739,15 @@ async fn finish(
                 session.note(note);
             }
             session.note(&format!("topic {name}: {state}"));
+            if !machine.settings().ignored.is_empty() {
+                let brokers: Vec<_> = way
+                    .found
+                    .brokers
+                    .iter()
+                    .map(|(broker, _)| broker.clone())
+                    .collect();
+                super::stranded::tell(session, &brokers, &[], Some(name), None).await;
+            }
             let outcomes = vec![Outcome::Done; change.steps.len()];
             change::report(session, &change, outcomes, undo_line(&way.found, machine))
         }

@@ -709,7 +709,7 @@ async fn status(
     }
     let deadline = client.deadline();
     let answers = client
-        .each(brokers, |broker| async move {
+        .each(brokers.clone(), |broker| async move {
             let stats = client.topic_stats(&broker.server(), name, deadline).await;
             (broker, stats)
         })
@@ -765,6 +765,7 @@ async fn status(
     }
     listing.summary.insert("messages".into(), total.into());
     listing.summary.insert("put_tps".into(), tps.into());
+    super::stranded::tell(session, &brokers, &[], Some(name), Some(&mut listing)).await;
     Ok(Rows {
         listing,
         some_answered: answered,

@@ -35,35 +35,54 @@ const READS: &[i32] = &[
     1005, 1006, 1007, 1010, 2003, 3004, 3005, 3009, 3010, 200_074, 200_075, 200_076,
 ];
 
-/// The absolute end of an operation, shared by all its requests.
+/// Until when an answer is waited for.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadline(Instant);
+pub struct Deadline(End);
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The absolute end of an operation, shared by all its requests.
+    At(Instant),
+    /// Each request has this long from its own beginning: a server that hangs takes nothing from the next one.
+    Each(Duration),
+}
+
+/// That long from now.
+fn from_now(span: Duration) -> Instant {
+    let now = Instant::now();
+    // A century stands for "never" when the sum does not fit.
+    now.checked_add(span)
+        .unwrap_or_else(|| now + Duration::from_secs(3_153_600_000))
+}
 
 impl Deadline {
     /// That long from now.
     pub fn after(span: Duration) -> Self {
-        let now = Instant::now();
-        // A century stands for "never" when the sum does not fit.
-        Self(
-            now.checked_add(span)
-                .unwrap_or_else(|| now + Duration::from_secs(3_153_600_000)),
-        )
+        Self(End::At(from_now(span)))
     }
 
-    /// This end, or that long from now if that is earlier.
+    /// That long for each request.
+    pub const fn each(span: Duration) -> Self {
+        Self(End::Each(span))
+    }
+
+    /// This end, or that long from now if that is earlier: an absolute one.
     #[must_use]
     pub fn at_most(self, span: Duration) -> Self {
-        Self(self.0.min(Self::after(span).0))
+        Self(End::At(self.instant().min(from_now(span))))
     }
 
-    /// The moment itself.
-    pub(super) const fn instant(self) -> Instant {
-        self.0
+    /// The moment itself, for a request that begins now.
+    pub(super) fn instant(self) -> Instant {
+        match self.0 {
+            End::At(end) => end,
+            End::Each(span) => from_now(span),
+        }
     }
 
-    /// What is left of it.
+    /// What is left of it, for a request that begins now.
     pub fn left(&self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
+        self.instant().saturating_duration_since(Instant::now())
     }
 }
 
@@ -104,9 +123,9 @@ pub type UnreadableListener = Box<dyn Fn(&Unreadable<'_>) + Send + Sync>;
 pub type Observer = Box<dyn Fn(&Observed<'_>) + Send + Sync>;
 
 impl Client {
-    /// The end of an operation that begins now, one request's limit away.
+    /// The limit of a request: each has it for itself.
     pub fn deadline(&self) -> Deadline {
-        Deadline::after(self.timeout())
+        Deadline::each(self.timeout())
     }
 
     /// Calls `server`. Any response code but 0 is an error that carries it.
@@ -154,6 +173,7 @@ impl Client {
         deadline: Deadline,
     ) -> Result<Frame, Error> {
         let changes = !READS.contains(&R::CODE);
+        let deadline = Deadline(End::At(deadline.instant()));
         if self.is_read_only() && changes {
             return Err(Error::Guarded {
                 request: R::NAME,
@@ -192,6 +212,10 @@ impl Client {
                     }
                 },
             };
+            if left.is_zero() {
+                let addr = server.addr.clone();
+                return Err(failed(CallError::NoTime { addr }));
+            }
             // Outside of a question to the name servers nobody listens.
             let _ = LEFT.try_with(|left| left.store(true, Ordering::Relaxed));
             let start = Instant::now();

@@ -126,6 +126,13 @@ impl Error {
         }
     }
 
+    /// True when a broker refused a pull since the queue is not among the read queues of its topic: Java's words, which come
+    /// with `INVALID_PARAMETER`, and with `SYSTEM_ERROR` from old brokers.
+    pub fn is_illegal_queue(&self) -> bool {
+        matches!(self, Self::Call { source: CallError::Remote { remark, .. }, .. }
+            if remark.starts_with("queueId[") && remark.contains("] is illegal"))
+    }
+
     /// The server it is about, where there is one.
     pub fn server(&self) -> Option<&Server> {
         match self {
@@ -169,6 +176,7 @@ impl Error {
                     | CallError::Protocol { .. }
                     | CallError::Unsendable { .. }
                     | CallError::Busy { .. }
+                    | CallError::NoTime { .. }
             ),
             _ => false,
         }
@@ -185,6 +193,7 @@ pub fn reason(e: &CallError) -> String {
         },
         CallError::Closed { .. } => "closed the connection before it answered".into(),
         CallError::TimedOut { after, .. } => format!("no answer within {:.1}s", after.as_secs_f64()),
+        CallError::NoTime { .. } => "not asked: the time of the command was used up before".into(),
         CallError::Busy { .. } => "too many calls are waiting".into(),
         CallError::Remote { code, remark, .. } => {
             format!("{code} {}: {remark}", codes::name(*code).unwrap_or("?"))

@@ -15,9 +15,36 @@ use crate::protocol::model::{SysFlag, TBW102, check_group, check_topic};
 use crate::protocol::properties::{self, names};
 use crate::protocol::requests::{HeartBeat, SendMessageReply, SendMessageV2, UnregisterClient};
 use crate::protocol::{Json, codes};
+use crate::remoting::CallError;
 
 /// Queues asked for when the send creates its topic, as Java's clients ask.
 const DEFAULT_QUEUES: i32 = 4;
+
+/// Other brokers that are tried after a refusal, as Java's `retryTimesWhenSendFailed`.
+const RETRIES: usize = 2;
+
+/// Refusals after which Java's producer goes on with another broker (`DefaultMQProducer.retryResponseCodes`).
+const ELSEWHERE: &[i32] = &[
+    codes::TOPIC_NOT_EXIST,
+    codes::SERVICE_NOT_AVAILABLE,
+    codes::SYSTEM_ERROR,
+    codes::SYSTEM_BUSY,
+    codes::NO_PERMISSION,
+    // NO_BUYER_ID and NOT_IN_CURRENT_UNIT, which no broker of ours answers.
+    204,
+    205,
+];
+
+/// True when the message is surely not stored, and another broker may take it.
+fn is_for_another(e: &Error) -> bool {
+    match e {
+        Error::Call {
+            source: CallError::Connect { .. },
+            ..
+        } => true,
+        e => e.remote_code().is_some_and(|code| ELSEWHERE.contains(&code)),
+    }
+}
 
 /// Properties that a message gets from its own fields.
 const OWN: &[&str] = &[
@@ -122,7 +149,8 @@ impl Producer {
         })
     }
 
-    /// Sends one message, to the queue next in turn unless one is named. Not repeated on failure.
+    /// Sends one message, to the queue next in turn unless one is named. Where neither broker nor queue is named a refusal
+    /// that is the broker's own is answered by going on with another one; what may be stored is not sent again.
     pub async fn send(&self, message: &Outgoing) -> Result<Sent, Error> {
         self.send_as(message, &self.unique_key()).await
     }
@@ -137,17 +165,31 @@ impl Producer {
     pub async fn send_as(&self, message: &Outgoing, unique_key: &str) -> Result<Sent, Error> {
         let header = self.header(message, unique_key)?;
         let route = self.route(message).await?;
-        let targets = writable(&route, message);
+        let mut targets = writable(&route, message);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let Some((broker, queue)) = targets.get(turn % targets.len().max(1)) else {
-            return Err(no_target(&route, message));
-        };
-        let header = SendMessageV2 {
-            queue_id: *queue,
-            ..header
-        };
-        self.send_to(broker, header, message.body.clone(), self.client.deadline())
-            .await
+        let fixed = message.broker.is_some() || message.queue.is_some();
+        let mut failed = None;
+        for _ in 0..=RETRIES {
+            let Some((broker, queue)) = targets.get(turn % targets.len().max(1)).cloned() else {
+                break;
+            };
+            let header = SendMessageV2 {
+                queue_id: queue,
+                ..header.clone()
+            };
+            let sent = self
+                .send_to(&broker, header, message.body.clone(), self.client.deadline())
+                .await;
+            match sent {
+                Err(e) if !fixed && is_for_another(&e) => {
+                    // The first refusal is the one to tell.
+                    failed.get_or_insert(e);
+                    targets.retain(|(other, _)| *other != broker);
+                }
+                sent => return sent,
+            }
+        }
+        Err(failed.unwrap_or_else(|| no_target(&route, message)))
     }
 
     async fn send_to(

@@ -53,7 +53,7 @@ pub struct SavedOffset {
     /// Next message the group reads.
     pub offset: i64,
     /// Store time of that message, epoch ms; at the end of the queue that of the message before it. Absent where it
-    /// was not asked for, where the topic is gone and where no such message is stored.
+    /// was not asked for, where the topic is gone, where its queue is behind the read queues and where no such message is stored.
     #[serde(
         default,
         alias = "stored_ms",
@@ -262,8 +262,8 @@ impl Client {
         (saved, failed)
     }
 
-    /// An entry with its time, as the broker has it. Offsets outlive their topics: one of a topic that is gone has
-    /// no time.
+    /// An entry with its time, as the broker has it. Offsets outlive their topics and queues: one of a topic that is gone
+    /// has no time, nor has one in a queue behind the read queues, where a broker refuses to read.
     async fn timed(&self, server: &Server, mut entry: SavedOffset) -> Result<SavedOffset, Error> {
         let at = QueueAt {
             broker: server.clone(),
@@ -286,6 +286,7 @@ impl Client {
                 .await;
             entry.stored_ms = match stored {
                 Err(e) if e.remote_code() == Some(codes::TOPIC_NOT_EXIST) => return Ok(entry),
+                Err(e) if e.is_illegal_queue() => None,
                 stored => stored?,
             };
         }

@@ -8,8 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::stranded::Stranded;
-use super::words::quoted;
+use super::stranded::{Stranded, raise_read};
 use super::{Error, RuntimeInfo};
 use crate::protocol::model::{DataVersion, MASTER_ID, Perm};
 use crate::remoting::CallError;
@@ -450,13 +449,7 @@ pub struct TopicOnBroker {
 impl TopicOnBroker {
     /// The command that makes stranded queues readable again; `None` where none is stranded.
     pub fn raise_read(&self, topic: &str) -> Option<String> {
-        let last = self.stranded.iter().map(|s| s.queue).max()?;
-        Some(format!(
-            "rmq topic update {} --read-queues {} --broker {}",
-            quoted(topic),
-            last.saturating_add(1),
-            quoted(&self.broker.name)
-        ))
+        raise_read(topic, [(self.broker.name.as_str(), self.stranded.as_slice())])
     }
 }
 

@@ -4,13 +4,16 @@
 //! read and write queues, 208 by read queues). What names them are the committed offsets (43), which stay. Only queues
 //! that these name are asked for: a question about a queue that never was makes one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::admin::cluster::BrokerAt;
 use super::admin::group::{is_system, position_key};
 use super::admin::message::QueueAt;
 use super::error::{Error, Server};
+use super::snapshot::told_sum;
+use super::words::{counted, quoted, spans};
 use super::{Client, Deadline};
 use crate::protocol::requests::GetAllConsumerOffset;
 
@@ -89,6 +92,63 @@ impl Stranded {
     }
 }
 
+/// Stranded queues of one topic on one broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Broker name.
+    pub broker: String,
+    /// Topic name.
+    pub topic: String,
+    /// The queues, each with something unread.
+    pub queues: Vec<Stranded>,
+}
+
+impl Left {
+    /// Messages that some group has not read.
+    pub fn messages(&self) -> i64 {
+        told_sum(self.queues.iter().map(Stranded::messages))
+    }
+
+    /// `3 messages in queue 5 of T on broker-a are stranded, unread by CG`
+    pub fn text(&self) -> String {
+        let numbers: Vec<i32> = self.queues.iter().map(|s| s.queue).collect();
+        let groups: BTreeSet<&str> = self
+            .queues
+            .iter()
+            .flat_map(|s| s.unread.keys().map(String::as_str))
+            .collect();
+        format!(
+            "{} in {} {} of {} on {} are stranded, unread by {}",
+            counted(self.messages(), "message"),
+            if numbers.len() == 1 { "queue" } else { "queues" },
+            spans(&numbers),
+            self.topic,
+            self.broker,
+            groups.into_iter().collect::<Vec<_>>().join(" ")
+        )
+    }
+}
+
+/// The command that makes stranded queues of a topic readable again on all these brokers.
+pub fn raise_read<'a>(
+    topic: &str,
+    brokers: impl IntoIterator<Item = (&'a str, &'a [Stranded])>,
+) -> Option<String> {
+    let (mut read, mut names) = (None, String::new());
+    for (broker, queues) in brokers {
+        let Some(last) = queues.iter().map(|s| s.queue).max() else {
+            continue;
+        };
+        read = read.max(Some(last.saturating_add(1)));
+        names.push_str(&format!(" --broker {}", quoted(broker)));
+    }
+    Some(format!(
+        "rmq topic update {} --read-queues {}{names}",
+        quoted(topic),
+        read?
+    ))
+}
+
 /// The committed offsets in a broker's answer, or in the state of its store.
 pub fn offsets_of(table: BTreeMap<String, BTreeMap<i32, i64>>) -> Offsets {
     let entries = table.into_iter();
@@ -128,6 +188,60 @@ impl Client {
         Ok(self
             .stranded(broker, &offsets, read, (ends, most), deadline)
             .await)
+    }
+
+    /// What is stranded on some brokers for these groups (none named: for all) in this topic, or in all; and whether every
+    /// broker told. Two questions a broker, and two for each of its suspicious queues.
+    pub async fn left_stranded(
+        &self,
+        brokers: &[BrokerAt],
+        groups: &BTreeSet<String>,
+        topic: Option<&str>,
+    ) -> (Vec<Left>, bool) {
+        let answers = self
+            .each(brokers.to_vec(), |broker| async move {
+                let (server, deadline) = (broker.server(), self.deadline());
+                let (offsets, read) =
+                    tokio::join!(self.call(&server, &GetAllConsumerOffset, (), deadline), async {
+                        Ok::<BTreeMap<String, i32>, Error>(match topic {
+                            Some(topic) => self
+                                .topic_config(&broker, topic, deadline)
+                                .await?
+                                .map(|(config, _)| (topic.to_owned(), config.read_queue_nums))
+                                .into_iter()
+                                .collect(),
+                            None => {
+                                let table = self.broker_topics(&server, deadline).await?.topic_config_table;
+                                table
+                                    .into_iter()
+                                    .map(|(name, config)| (name, config.read_queue_nums))
+                                    .collect()
+                            }
+                        })
+                    });
+                let mut offsets = offsets_of(offsets?.1.value.offset_table);
+                offsets.retain(|(group, _), _| groups.is_empty() || groups.contains(group));
+                let ends = (&Ends::default(), usize::MAX);
+                let found = self
+                    .stranded(&server, &offsets, &read?, ends, self.deadline())
+                    .await;
+                Ok::<_, Error>((broker.id.name, found))
+            })
+            .await;
+        let complete = answers.iter().all(Result::is_ok);
+        let mut left: Vec<Left> = answers
+            .into_iter()
+            .flatten()
+            .flat_map(|(broker, found)| {
+                found.into_iter().map(move |(topic, queues)| Left {
+                    broker: broker.clone(),
+                    topic,
+                    queues,
+                })
+            })
+            .collect();
+        left.sort_by(|a, b| (&a.topic, &a.broker).cmp(&(&b.topic, &b.broker)));
+        (left, complete)
     }
 
     /// The same where the positions are known. A queue that cannot be asked for is left out.

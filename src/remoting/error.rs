@@ -30,6 +30,12 @@ pub enum CallError {
         /// How long we waited.
         after: Duration,
     },
+    /// The time of the whole operation was over before the call began: the peer was not asked.
+    #[error("{addr} was not asked: the time was used up before")]
+    NoTime {
+        /// The peer.
+        addr: String,
+    },
     /// Too many calls wait on this connection already.
     #[error("too many calls are waiting for {addr}")]
     Busy {

@@ -9,6 +9,8 @@ mod doctor_servers;
 mod dry_runs;
 mod exports;
 mod fakes;
+mod hung;
+mod left_behind;
 mod life;
 mod objects;
 mod prompt;

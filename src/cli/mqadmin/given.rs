@@ -140,6 +140,17 @@ impl<'a> Given<'a> {
             .ok_or_else(|| Failure::usage(format!("mqadmin {} needs -{short}", self.name)))
     }
 
+    /// Refuses a line that has neither of two options.
+    pub fn need_one(&self, one: &str, other: &str) -> Result<(), Failure> {
+        if self.get(one).is_some() || self.get(other).is_some() || !self.words.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "mqadmin {} needs -{one} or -{other}",
+            self.name
+        )))
+    }
+
     /// A value of `true` or `false`, as the old tool read it: anything else is false.
     pub fn bool(&self, short: &str) -> Option<&'static str> {
         self.get(short).map(|v| {
@@ -211,11 +222,13 @@ impl Line {
         self
     }
 
-    /// With `--cluster` of the old `-c` and `--broker` of the old `-b`.
-    #[must_use]
-    pub fn scope(self, given: &Given<'_>) -> Self {
-        self.opt("--cluster", given.get("c"))
-            .opt("--broker", given.get("b"))
+    /// With `--cluster` of the old `-c` and `--broker` of the old `-b`, of which mqadmin wanted one: without both it printed its
+    /// usage and did nothing.
+    pub fn scope(self, given: &Given<'_>) -> Result<Self, Failure> {
+        given.need_one("b", "c")?;
+        Ok(self
+            .opt("--cluster", given.get("c"))
+            .opt("--broker", given.get("b")))
     }
 
     /// With a password.

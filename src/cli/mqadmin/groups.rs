@@ -30,7 +30,7 @@ pub const TABLE: &[Old] = &[
             let line = Line::change("group update")
                 .arg(given.need("g")?)
                 .flag("--create", true)
-                .scope(given)
+                .scope(given)?
                 .opt("--consume-enable", given.bool("s"))
                 .opt("--from-min", given.bool("m"))
                 .opt("--broadcast", given.bool("d"))
@@ -56,9 +56,9 @@ pub const TABLE: &[Old] = &[
             ("f", "filename", true),
         ],
         line: |given| {
-            Ok(Line::change("apply")
+            Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -70,10 +70,10 @@ pub const TABLE: &[Old] = &[
             ("r", "removeOffset", true),
         ],
         line: |given| {
-            Ok(Line::change("group delete")
+            Line::change("group delete")
                 .arg(given.need("g")?)
                 .flag("--keep-offsets", !given.is_true("r"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -92,12 +92,12 @@ pub const TABLE: &[Old] = &[
             ("q", "popShareQueueNum", true),
         ],
         line: |given| {
-            Ok(Line::change("group set-mode")
+            Line::change("group set-mode")
                 .arg(given.need("g")?)
                 .opt("--topic", Some(given.need("t")?))
                 .opt("--mode", Some(given.need("m")?))
                 .opt("--share-queues", given.get("q"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {

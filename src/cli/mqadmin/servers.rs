@@ -66,7 +66,10 @@ pub const TABLE: &[Old] = &[
     Old {
         name: "brokerStatus",
         options: &[("b", "brokerAddr", true), ("c", "clusterName", true)],
-        line: |given| Ok(brokers(Line::read("broker stats"), given)),
+        line: |given| {
+            given.need_one("b", "c")?;
+            Ok(brokers(Line::read("broker stats"), given))
+        },
     },
     Old {
         name: "brokerConsumeStats",
@@ -109,6 +112,7 @@ pub const TABLE: &[Old] = &[
         ],
         line: |given| {
             let pair = format!("{}={}", given.need("k")?, given.need("v")?);
+            given.need_one("b", "c")?;
             Ok(brokers(Line::change("broker set-config"), given)
                 .arg(pair)
                 .flag("--replicas", given.has("a") && given.get("b").is_none())
@@ -135,7 +139,10 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerAddr", true),
             ("i", "interval", true),
         ],
-        line: |given| Ok(watched(brokers(Line::read("broker ha"), given), given)),
+        line: |given| {
+            given.need_one("b", "c")?;
+            Ok(watched(brokers(Line::read("broker ha"), given), given))
+        },
     },
     Old {
         name: "resetMasterFlushOffset",
@@ -153,7 +160,10 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerName", true),
             ("i", "interval", true),
         ],
-        line: |given| Ok(watched(brokers(Line::read("broker epoch"), given), given)),
+        line: |given| {
+            given.need_one("b", "c")?;
+            Ok(watched(brokers(Line::read("broker epoch"), given), given))
+        },
     },
     Old {
         name: "cleanExpiredCQ",
@@ -191,6 +201,7 @@ pub const TABLE: &[Old] = &[
                     )));
                 }
             };
+            given.need_one("b", "c")?;
             Ok(brokers(Line::change("broker set-readahead").arg(mode), given))
         },
     },
@@ -208,10 +219,10 @@ pub const TABLE: &[Old] = &[
             ("v", "threshold", true),
         ],
         line: |given| {
-            Ok(Line::change("broker cold-flow set")
+            Line::change("broker cold-flow set")
                 .arg(given.need("g")?)
                 .arg(given.need("v")?)
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -222,9 +233,9 @@ pub const TABLE: &[Old] = &[
             ("g", "consumerGroup", true),
         ],
         line: |given| {
-            Ok(Line::change("broker cold-flow unset")
+            Line::change("broker cold-flow unset")
                 .arg(given.need("g")?)
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -392,7 +403,7 @@ pub const TABLE: &[Old] = &[
             Ok(Line::change("user create")
                 .arg(given.need("u")?)
                 .opt("--type", user_type(given).as_deref())
-                .scope(given)
+                .scope(given)?
                 .opt("--password-from", Some(PASSWORD_FROM))
                 .secret(given.need("p")?))
         },
@@ -412,7 +423,7 @@ pub const TABLE: &[Old] = &[
                 .arg(given.need("u")?)
                 .opt("--type", user_type(given).as_deref())
                 .opt("--status", given.get("s").map(str::to_lowercase).as_deref())
-                .scope(given);
+                .scope(given)?;
             match given.get("p") {
                 Some(password) => Ok(line.opt("--password-from", Some(PASSWORD_FROM)).secret(password)),
                 None => Ok(line),
@@ -426,7 +437,7 @@ pub const TABLE: &[Old] = &[
             ("b", "brokerAddr", true),
             ("u", "username", true),
         ],
-        line: |given| Ok(Line::change("user delete").arg(given.need("u")?).scope(given)),
+        line: |given| Line::change("user delete").arg(given.need("u")?).scope(given),
     },
     Old {
         name: "getUser",
@@ -435,7 +446,7 @@ pub const TABLE: &[Old] = &[
             ("c", "clusterName", true),
             ("u", "username", true),
         ],
-        line: |given| Ok(Line::read("user get").arg(given.need("u")?).scope(given)),
+        line: |given| Line::read("user get").arg(given.need("u")?).scope(given),
     },
     Old {
         name: "listUser",
@@ -446,11 +457,11 @@ pub const TABLE: &[Old] = &[
         ],
         line: |given| {
             let line = Line::read("user list");
-            Ok(match given.get("f") {
+            match given.get("f") {
                 Some(filter) => line.arg(filter),
                 None => line,
             }
-            .scope(given))
+            .scope(given)
         },
     },
     Old {
@@ -479,13 +490,13 @@ pub const TABLE: &[Old] = &[
             ("d", "decision", true),
         ],
         line: |given| {
-            Ok(Line::change("acl create")
+            Line::change("acl create")
                 .arg(given.need("s")?)
                 .opt("--resource", Some(given.need("r")?))
                 .opt("--action", Some(given.need("a")?))
                 .opt("--decision", Some(&given.need("d")?.to_lowercase()))
                 .opt("--source-ip", given.get("i"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -500,13 +511,13 @@ pub const TABLE: &[Old] = &[
             ("d", "decision", true),
         ],
         line: |given| {
-            Ok(Line::change("acl update")
+            Line::change("acl update")
                 .arg(given.need("s")?)
                 .opt("--resource", Some(given.need("r")?))
                 .opt("--action", Some(given.need("a")?))
                 .opt("--decision", Some(&given.need("d")?.to_lowercase()))
                 .opt("--source-ip", given.get("i"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -518,10 +529,10 @@ pub const TABLE: &[Old] = &[
             ("r", "resources", true),
         ],
         line: |given| {
-            Ok(Line::change("acl delete")
+            Line::change("acl delete")
                 .arg(given.need("s")?)
                 .opt("--resource", given.get("r"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -531,7 +542,7 @@ pub const TABLE: &[Old] = &[
             ("c", "clusterName", true),
             ("s", "subject", true),
         ],
-        line: |given| Ok(Line::read("acl get").arg(given.need("s")?).scope(given)),
+        line: |given| Line::read("acl get").arg(given.need("s")?).scope(given),
     },
     Old {
         name: "listAcl",
@@ -542,10 +553,10 @@ pub const TABLE: &[Old] = &[
             ("r", "resource", true),
         ],
         line: |given| {
-            Ok(Line::read("acl list")
+            Line::read("acl list")
                 .opt("--subject", given.get("s"))
                 .opt("--resource", given.get("r"))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {

@@ -23,7 +23,7 @@ pub const TABLE: &[Old] = &[
             let line = Line::change("topic update")
                 .arg(given.need("t")?)
                 .flag("--create", true)
-                .scope(given)
+                .scope(given)?
                 .opt("--read-queues", given.get("r"))
                 .opt("--write-queues", given.get("w"))
                 .opt("--perm", given.get("p"))
@@ -45,9 +45,9 @@ pub const TABLE: &[Old] = &[
             ("f", "filename", true),
         ],
         line: |given| {
-            Ok(Line::change("apply")
+            Line::change("apply")
                 .opt("--file", Some(given.need("f")?))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -59,10 +59,10 @@ pub const TABLE: &[Old] = &[
             ("p", "perm", true),
         ],
         line: |given| {
-            Ok(Line::change("topic update")
+            Line::change("topic update")
                 .arg(given.need("t")?)
                 .opt("--perm", Some(given.need("p")?))
-                .scope(given))
+                .scope(given)
         },
     },
     Old {
@@ -164,7 +164,7 @@ pub const TABLE: &[Old] = &[
                 .arg(topic)
                 .opt("--queues", Some(given.need("qn")?))
                 .flag("--create", true)
-                .scope(given)
+                .scope(given)?
                 .note(given.has("fr"), FORCE)
                 .note(
                     true,
@@ -189,7 +189,7 @@ pub const TABLE: &[Old] = &[
             }
             Ok(Line::change("static-topic remap")
                 .arg(topic)
-                .scope(given)
+                .scope(given)?
                 .note(given.has("fr"), FORCE))
         },
     },

@@ -106,6 +106,16 @@ pub async fn show(session: &Session, batch: &Batch) -> Result<(), Failure> {
         .insert("clients".into(), batch.audience.clients.len().into());
     listing.summary.insert("executed".into(), false.into());
     listing.summary.extend(facts.summary());
+    let brokers: BTreeSet<BrokerAt> = batch.moves.iter().map(|one| one.at.broker.clone()).collect();
+    let brokers: Vec<BrokerAt> = brokers.into_iter().collect();
+    crate::cli::stranded::tell(
+        session,
+        &brokers,
+        std::slice::from_ref(&batch.group),
+        Some(&batch.topic),
+        Some(&mut listing),
+    )
+    .await;
     session.printer.print(listing)?;
     session.note(&verdict(session, batch));
     for line in facts.lines() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::group_config::{create_line, disagreements};
 use crate::client::snapshot::GroupLag;
+use crate::client::stranded::raise_read;
 use crate::client::stuck;
 use crate::client::words::counted;
 use crate::protocol::body::{ConsumeType, SubscriptionGroupConfig};
@@ -31,7 +32,7 @@ pub enum Gravity {
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFinding {
-    /// Check, `GR1` to `GR7`.
+    /// Check, `GR1` to `GR7`, or `TP1`.
     pub check: &'static str,
     /// How bad it is.
     pub gravity: Gravity,
@@ -52,6 +53,7 @@ impl GroupView {
         self.ownership(&mut found);
         self.client_ids(&mut found);
         self.backlog(&mut found);
+        self.stranded(&mut found);
         self.standing(&mut found, now_ms);
         self.dead_letters(&mut found, now_ms);
         self.modes(&mut found);
@@ -367,6 +369,27 @@ impl GroupView {
                 ),
                 why: "A topic of that name, made again, is read from the old position.",
                 next,
+            });
+        }
+    }
+
+    /// TP1, as far as it is this group's.
+    fn stranded(&self, found: &mut Vec<GroupFinding>) {
+        if self.is_broadcast() {
+            return;
+        }
+        for left in &self.stranded {
+            let of_topic = self.stranded.iter().filter(|other| other.topic == left.topic);
+            let next = raise_read(
+                &left.topic,
+                of_topic.map(|l| (l.broker.as_str(), l.queues.as_slice())),
+            );
+            found.push(GroupFinding {
+                check: "TP1",
+                gravity: Gravity::Error,
+                evidence: left.text(),
+                why: "A broker refuses pulls behind the read queues: nobody reads these until there are as many again.",
+                next: next.unwrap_or_default(),
             });
         }
     }

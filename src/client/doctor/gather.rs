@@ -73,8 +73,20 @@ impl Client {
             topics: true,
             groups: false,
         };
-        let mut snapshot = self.snapshot(parts, deadline.at_most(ALIVE)).await;
+        // A broker that hangs leaves the others half of the time.
+        let alive = ALIVE.min(deadline.left() / 2);
+        let mut snapshot = self.snapshot(parts, deadline.at_most(alive)).await;
         let mut details = Details::default();
+        let silent: Vec<Missed> = snapshot
+            .brokers
+            .iter()
+            .filter(|b| b.broker.is_master() && !b.answers())
+            .map(|b| Missed {
+                server: format!("{} {}", b.broker, b.addr),
+                what: "what it has",
+                why: "it does not answer".into(),
+            })
+            .collect();
         let masters: Vec<BrokerAt> = snapshot
             .brokers
             .iter()
@@ -117,7 +129,10 @@ impl Client {
         details.offsets = groups.offsets;
         details.connections = groups.connections;
         details.missed.extend(groups.missed);
-        snapshot.groups = sweep::groups(groups.lag, snapshot.taken_at_ms);
+        // What these hold is in no sum.
+        let unseen = silent.iter().map(|m| Err(format!("{} {}", m.server, m.why)));
+        let lag = groups.lag.into_iter().chain(unseen).collect();
+        snapshot.groups = sweep::groups(lag, snapshot.taken_at_ms);
         if wants.any(&["HA2"]) {
             details.controllers = self.controllers(&snapshot, deadline).await;
         }
@@ -125,6 +140,7 @@ impl Client {
             self.strand(&mut snapshot, &details.offsets, &masters, deadline)
                 .await;
         }
+        details.missed.extend(silent);
         let (running, oldest, halves) = tokio::join!(
             async {
                 match wants.any(&["GR1", "GR3", "GR5", "GR7"]) {

@@ -8,7 +8,7 @@ use crate::client::admin::group::is_system;
 use crate::client::admin::group_config::{create_line, differences, disagreements};
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, GroupState, Snapshot};
-use crate::client::words::counted;
+use crate::client::words::{counted, quoted};
 use crate::protocol::body::MessageModel;
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
@@ -315,7 +315,7 @@ pub(super) fn paused_on<'a>(details: &'a Details, group: &str) -> Vec<&'a str> {
 
 /// GR5: positions of groups and topics that are gone.
 fn left_behind(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>) {
-    let mut lost_groups: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut lost_groups: BTreeMap<&str, BTreeSet<&BrokerId>> = BTreeMap::new();
     let mut lost_topics: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (broker, offsets) in &details.offsets {
         let told = snapshot
@@ -328,7 +328,7 @@ fn left_behind(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>)
             }
             let configs = details.group_configs.get(broker);
             if configs.is_some_and(|c| !c.contains_key(group)) && !details.connections.contains_key(group) {
-                lost_groups.entry(group).or_default().insert(broker.to_string());
+                lost_groups.entry(group).or_default().insert(broker);
             }
             let here = |t: &crate::client::snapshot::TopicState| {
                 t.name == *topic && t.brokers.iter().any(|b| b.broker == *broker)
@@ -342,12 +342,21 @@ fn left_behind(snapshot: &Snapshot, details: &Details, found: &mut Vec<Finding>)
     for (group, brokers) in &lost_groups {
         let text = format!(
             "offsets of group {group} are left on {}, which has no such group",
-            brokers.iter().cloned().collect::<Vec<_>>().join(" ")
+            brokers
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
         );
+        // Another broker may have the group, and it is in use there.
+        let there: String = brokers
+            .iter()
+            .map(|b| format!(" --broker {}", quoted(&b.name)))
+            .collect();
         let subject = Subject::Group((*group).to_owned());
         more.push(
             Finding::new("GR5", "offsets-left-group", Severity::Warning, subject, text)
-                .next(format!("rmq group delete {group}")),
+                .next(format!("rmq group delete {}{there} --keep-dlq", quoted(group))),
         );
     }
     for (group, topics) in lost_topics {

@@ -7,7 +7,7 @@ use crate::client::admin::group::is_system;
 use crate::client::admin::topic::NEW_QUEUES;
 use crate::client::findings::{Finding, Severity, Subject};
 use crate::client::snapshot::{BrokerId, Snapshot, TopicKind, TopicOnBroker, TopicState, told_sum};
-use crate::client::stranded::Stranded;
+use crate::client::stranded::{Stranded, raise_read};
 use crate::client::words::{counted, quoted, spans};
 use crate::protocol::model::{MASTER_ID, Perm, UNIT, UNIT_SUB};
 
@@ -47,7 +47,9 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
     for topic in users(e.snapshot) {
         let subject = || Subject::Topic(topic.name.clone());
         let name = &topic.name;
-        if let Some(on) = topic.brokers.iter().find(|b| b.read_queues < b.write_queues) {
+        let mut any = false;
+        for on in topic.brokers.iter().filter(|b| b.read_queues < b.write_queues) {
+            any = true;
             let left = told_sum(on.stranded.iter().map(Stranded::messages));
             let held = surplus(e.details, name, on).unwrap_or(0).max(left);
             let text = format!(
@@ -72,9 +74,21 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                     on.write_queues, on.broker.name
                 )),
             );
-        } else if let Some(on) = topic.brokers.iter().find(|b| !b.stranded.is_empty()) {
-            more.push(stranded(name, on));
-        } else if let Some(on) = topic.brokers.iter().find(|b| b.read_queues > b.write_queues) {
+        }
+        let left = || {
+            let brokers = topic.brokers.iter();
+            brokers.filter(|b| b.read_queues >= b.write_queues && !b.stranded.is_empty())
+        };
+        // One command for all of them: what it raises on one broker only leaves the others as they are.
+        let next = raise_read(
+            name,
+            left().map(|on| (on.broker.name.as_str(), on.stranded.as_slice())),
+        );
+        for on in left() {
+            any = true;
+            more.push(stranded(name, on, next.clone()));
+        }
+        if !any && let Some(on) = topic.brokers.iter().find(|b| b.read_queues > b.write_queues) {
             let text = format!(
                 "topic {name} w{}/r{} shrink half done",
                 on.write_queues, on.read_queues
@@ -90,7 +104,7 @@ fn queue_counts(e: &Evidence<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Both numbers of a topic were lowered before the last queues were read to the end.
-fn stranded(topic: &str, on: &TopicOnBroker) -> Finding {
+fn stranded(topic: &str, on: &TopicOnBroker, next: Option<String>) -> Finding {
     let queues: Vec<i32> = on.stranded.iter().map(|s| s.queue).collect();
     let messages = told_sum(on.stranded.iter().map(Stranded::messages));
     let groups: BTreeSet<&str> = on
@@ -114,7 +128,7 @@ fn stranded(topic: &str, on: &TopicOnBroker) -> Finding {
     let finding = Finding::new("TP1", "stranded", Severity::Critical, subject, text).detail(
         "a broker refuses pulls behind the read queues: raise read again, and lower it when they are empty",
     );
-    match on.raise_read(topic) {
+    match next {
         Some(next) => finding.next(next),
         None => finding,
     }

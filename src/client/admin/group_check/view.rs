@@ -9,6 +9,7 @@ use crate::client::admin::cluster::BrokerAt;
 use crate::client::admin::group::BrokerLag;
 use crate::client::error::Error;
 use crate::client::snapshot::GroupLag;
+use crate::client::stranded::Left;
 use crate::protocol::body::{ConsumerRunningInfo, MessageModel, SubscriptionGroupConfig, TopicStatsTable};
 use crate::protocol::model::{DLQ_PREFIX, RETRY_PREFIX};
 
@@ -32,6 +33,8 @@ pub struct GroupView {
     pub running: Vec<(String, Result<ConsumerRunningInfo, Error>)>,
     /// Age of the first unread message by topic, broker and queue, where there is a backlog.
     pub oldest: BTreeMap<(String, String, i32), Duration>,
+    /// What it has not read in queues behind the read queues of their topics.
+    pub stranded: Vec<Left>,
     /// Brokers that failed.
     pub errors: Vec<Error>,
 }
@@ -169,6 +172,9 @@ impl Client {
         if deep {
             let limit = self.deadline().at_most(Duration::from_secs(2));
             view.running = self.running_infos(&clients, group, false, limit).await;
+            let own = BTreeSet::from([group.to_owned()]);
+            // Who did not tell has failed above already.
+            (view.stranded, _) = self.left_stranded(brokers, &own, None).await;
             let oldest = self.oldest_unread(brokers, &view.queues).await;
             view.oldest = oldest
                 .into_iter()
