@@ -70,7 +70,7 @@ pub async fn print<F: Future<Output = Result<Rows, Failure>>>(
         let rows = look().await;
         let now = time::now_ms();
         let reached = match (&args.watch_until, &rows) {
-            (Some(wanted), Ok(rows)) => wanted.any(&rows.listing)?,
+            (Some(wanted), Ok(rows)) => wanted.any(&rows.listing, &session.printer.zone)?,
             _ => false,
         };
         if session.is_live() && session.is_table() {
