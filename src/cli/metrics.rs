@@ -65,11 +65,11 @@ const NAMED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Name, help and factor of a column of numbers.
+/// Name, help and divisor of a column of numbers.
 fn metric(kind: &str, key: &str, is_span: bool) -> (String, String, f64) {
-    let factor = if is_span { 1e-3 } else { 1.0 };
+    let per = if is_span { 1e3 } else { 1.0 };
     if let Some((.., name, help)) = NAMED.iter().find(|(k, column, ..)| (*k, *column) == (kind, key)) {
-        return ((*name).to_owned(), (*help).to_owned(), factor);
+        return ((*name).to_owned(), (*help).to_owned(), per);
     }
     let words = words(kind);
     let mut name = format!("rmq_{}", words.join("_"));
@@ -81,7 +81,7 @@ fn metric(kind: &str, key: &str, is_span: bool) -> (String, String, f64) {
         name = format!("{name}_{key}");
     }
     let help = format!("Column {key} of {}.", words.join(" "));
-    (name, help, factor)
+    (name, help, per)
 }
 
 /// `GroupLag` as `group`, `lag`.
@@ -111,7 +111,7 @@ pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<bool> {
             continue;
         }
         let is_span = listing.rows.iter().any(|row| matches!(row[at], Cell::Span(_)));
-        let (name, help, factor) = metric(listing.kind, column.key, is_span);
+        let (name, help, per) = metric(listing.kind, column.key, is_span);
         some = true;
         writeln!(out, "# HELP {name} {help}")?;
         writeln!(out, "# TYPE {name} gauge")?;
@@ -120,11 +120,25 @@ pub fn write(listing: &Listing, out: &mut dyn Write) -> std::io::Result<bool> {
             let Some(value) = row[at].number() else { continue };
             let labels = labels(listing, row);
             if written.insert(labels.clone()) {
-                writeln!(out, "{name}{labels} {}", value * factor)?;
+                writeln!(out, "{name}{labels} {}", value / per)?;
             }
         }
     }
     Ok(some)
+}
+
+/// Things that rows are of: one label for one thing, whether a row has it as its name or beside others.
+const THINGS: &[&str] = &["broker", "cluster", "group", "topic"];
+
+/// The label of a column of texts.
+fn label(listing: &Listing, key: &'static str) -> String {
+    let thing = words(listing.kind).into_iter().next().unwrap_or_default();
+    let is_free = || listing.columns.iter().all(|column| column.key != thing);
+    if key == "name" && THINGS.contains(&thing.as_str()) && is_free() {
+        thing
+    } else {
+        key.to_owned()
+    }
 }
 
 fn labels(listing: &Listing, row: &[Cell]) -> String {
@@ -143,7 +157,8 @@ fn labels(listing: &Listing, row: &[Cell]) -> String {
                 .replace('"', "\\\"")
                 .replace('\n', "\\n");
             // Writing to a string cannot fail.
-            let _ = write!(text, "{comma}{}=\"{value}\"", column.key);
+            let label = label(listing, column.key);
+            let _ = write!(text, "{comma}{label}=\"{value}\"");
         }
     }
     if text.is_empty() {
@@ -195,6 +210,16 @@ mod tests {
              # TYPE rmq_group_lag_time_seconds gauge\n\
              rmq_group_lag_time_seconds{group=\"C\\\"G\",queue=\"3\"} 1.5\n"
         );
+    }
+
+    #[test]
+    fn one_thing_has_one_label_and_a_span_no_noise() {
+        let mut listing = Listing::new("Group", &[col("name"), col("lag_time_ms")]);
+        listing.push(vec!["CG".into(), Cell::Span(34_160)]);
+        let mut out = Vec::new();
+        assert!(write(&listing, &mut out).unwrap());
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("_lag_time_seconds{group=\"CG\"} 34.16\n"), "{text}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod cell;
 mod detail;
 mod select;
 mod table;
+mod value;
 
 use cell::compare;
 pub use cell::{Cell, printable};
@@ -132,6 +133,15 @@ impl Listing {
         }
     }
 
+    /// Where a column is, by its JSON name or its heading: `lag_time_ms` is `LAG_TIME` above a table, and of a time
+    /// `stored` JSON has `stored_ms` too.
+    fn position(&self, key: &str) -> Option<usize> {
+        let key = key.to_ascii_lowercase();
+        let stem = |key: &str| key.trim_end_matches("_ms").to_owned();
+        let find = |fits: &dyn Fn(&str) -> bool| self.columns.iter().position(|c| fits(c.key));
+        find(&|own| own == key).or_else(|| find(&|own| stem(own) == stem(&key)))
+    }
+
     /// Adds a row.
     pub fn push(&mut self, row: Vec<Cell>) {
         debug_assert_eq!(row.len(), self.columns.len(), "{}", self.kind);
@@ -175,6 +185,19 @@ struct Choice<'a> {
 
 /// Rows as metrics; what has none is asked for in another form.
 fn metrics(listing: &Listing, out: &mut dyn Write) -> Result<(), Failure> {
+    // Their texts would be labels, bodies among them, and each row a series of its own.
+    const EVENTS: &[&str] = &[
+        "CommitLogRecord",
+        "DlqMessages",
+        "Message",
+        "MessageList",
+        "MessageTrace",
+    ];
+    if EVENTS.contains(&listing.kind) {
+        return Err(Failure::usage(
+            "messages are no metrics; use -o table, json or csv",
+        ));
+    }
     if super::metrics::write(listing, out)? {
         Ok(())
     } else {
@@ -230,7 +253,7 @@ impl Printer {
     }
 
     fn index(listing: &Listing, key: &str) -> Result<usize, Failure> {
-        listing.columns.iter().position(|c| c.key == key).ok_or_else(|| {
+        listing.position(key).ok_or_else(|| {
             let known: Vec<&str> = listing.columns.iter().map(|c| c.key).collect();
             Failure::usage(format!(
                 "there is no column \"{key}\" here; the columns are {}",
@@ -251,10 +274,9 @@ impl Printer {
 
     fn arrange_by(&self, choice: Choice<'_>, mut listing: Listing) -> Result<Listing, Failure> {
         if let Some(filter) = choice.filter {
-            for condition in &filter.0 {
-                let at = Self::index(&listing, &condition.key)?;
-                listing.rows.retain(|row| condition.holds(&row[at]));
-            }
+            let mut rows = listing.rows.iter().collect();
+            filter.retain(&listing, &mut rows, &self.zone)?;
+            listing.rows = rows.into_iter().cloned().collect();
         }
         match choice.sort {
             Some(sort) => {
@@ -280,7 +302,7 @@ impl Printer {
         let keep: Option<Vec<usize>> = match &choice.columns {
             Some(keys) => Some(
                 keys.iter()
-                    .map(|k| Self::index(&listing, &k.to_ascii_lowercase()))
+                    .map(|k| Self::index(&listing, k))
                     .collect::<Result<_, _>>()?,
             ),
             None if self.format == Format::Table => Some(

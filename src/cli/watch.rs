@@ -63,7 +63,7 @@ pub trait Look: Sized {
     /// What the failures come to.
     fn verdict(&self) -> Result<(), Failure>;
     /// Whether it fulfils what is waited for.
-    fn is_reached(&self, wanted: &Filter) -> Result<bool, Failure>;
+    fn is_reached(&self, wanted: &Filter, zone: &Zone) -> Result<bool, Failure>;
     /// Prints it as one look does.
     fn print(self, session: &Session) -> Result<(), Failure>;
     /// Writes it for a terminal.
@@ -81,8 +81,8 @@ impl Look for Rows {
         Failure::over(&self.listing.errors, self.some_answered)
     }
 
-    fn is_reached(&self, wanted: &Filter) -> Result<bool, Failure> {
-        wanted.any(&self.listing)
+    fn is_reached(&self, wanted: &Filter, zone: &Zone) -> Result<bool, Failure> {
+        wanted.any(&self.listing, zone)
     }
 
     fn print(self, session: &Session) -> Result<(), Failure> {
@@ -113,9 +113,9 @@ impl Look for Objects {
         Failure::over(&self.failures, self.some_answered)
     }
 
-    fn is_reached(&self, wanted: &Filter) -> Result<bool, Failure> {
+    fn is_reached(&self, wanted: &Filter, zone: &Zone) -> Result<bool, Failure> {
         for detail in &self.details {
-            if wanted.any(&detail.field_row())? {
+            if wanted.any(&detail.field_row(), zone)? {
                 return Ok(true);
             }
         }
@@ -170,7 +170,7 @@ pub async fn print<L: Look, F: Future<Output = Result<L, Failure>>>(
         let seen = look().await;
         let now = time::now_ms();
         let reached = match (&args.watch_until, &seen) {
-            (Some(wanted), Ok(seen)) => seen.is_reached(wanted)?,
+            (Some(wanted), Ok(seen)) => seen.is_reached(wanted, &session.printer.zone)?,
             _ => false,
         };
         if session.is_live() && session.is_table() {

@@ -11,6 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 pub const FORMS: &str = "now, earliest, latest, -2h, \"90m ago\", epoch seconds or milliseconds, RFC 3339, \
      \"YYYY-MM-DD[ HH:MM[:SS[.mmm]]]\", or yyyy-MM-dd#HH:mm:ss:SSS";
 
+/// The forms of a point in time, for messages.
+pub const FORMS_OF_POINTS: &str = "now, -2h, \"90m ago\", epoch seconds or milliseconds, RFC 3339, \
+     \"YYYY-MM-DD[ HH:MM[:SS[.mmm]]]\", or yyyy-MM-dd#HH:mm:ss:SSS";
+
 /// A point in time, or an end of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum When {
@@ -164,10 +168,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let wrong = || format!("\"{text}\" is not a duration; use forms such as 500ms, 30s, 2h, 3d");
     // A day is 24 h here, which the friendly grammar of an absolute duration leaves out.
-    if let Some(days) = text.strip_suffix('d').and_then(|n| n.parse::<u64>().ok()) {
+    if let Some((days, rest)) = text.split_once('d')
+        && let Ok(days) = days.parse::<u64>()
+    {
+        let days = days.checked_mul(86_400).map(Duration::from_secs);
+        let rest = match rest {
+            "" => Ok(Duration::ZERO),
+            rest => parse_duration(rest),
+        };
         return days
-            .checked_mul(86_400)
-            .map(Duration::from_secs)
+            .and_then(|days| days.checked_add(rest.ok()?))
             .ok_or_else(wrong);
     }
     let span: SignedDuration = text.parse().map_err(|_| wrong())?;
@@ -247,6 +257,7 @@ mod tests {
     fn durations_need_a_unit() {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("3d"), Ok(Duration::from_secs(259_200)));
+        assert_eq!(parse_duration("1d 1h"), Ok(Duration::from_secs(90_000)));
         assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
         assert!(parse_duration("5").is_err());
         assert!(parse_duration("-5s").is_err());

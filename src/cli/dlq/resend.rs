@@ -114,7 +114,11 @@ impl Job<'_> {
             return Ok(false);
         }
         match &self.filter {
-            Some(filter) => filter.keeps(shape, &row(message, BodyForm::Auto, Some(state))),
+            Some(filter) => filter.keeps(
+                shape,
+                &row(message, BodyForm::Auto, Some(state)),
+                &self.session.printer.zone,
+            ),
             None => Ok(true),
         }
     }

@@ -44,8 +44,20 @@ impl Filter {
     }
 }
 
+impl Detail {
+    fn has_field(&self, key: &str) -> bool {
+        self.fields.iter().any(|(field, _)| same_key(field, key))
+    }
+}
+
+/// A field by its JSON name or without the unit, in either case.
+fn same_key(field: &str, key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    field.trim_end_matches("_ms") == key.trim_end_matches("_ms")
+}
+
 fn has(listing: &Listing, key: &str) -> bool {
-    listing.columns.iter().any(|column| column.key == key)
+    listing.position(key).is_some()
 }
 
 impl Printer {
@@ -70,7 +82,8 @@ impl Printer {
                 .flat_map(|detail| &detail.tables)
                 .map(|(_, table)| table)
         };
-        let known = |key: &str| tables().any(|table| has(table, key));
+        let known =
+            |key: &str| tables().any(|table| has(table, key)) || details.iter().any(|d| d.has_field(key));
         let missing = |what: &str| {
             let names: BTreeSet<&str> = tables().flat_map(|t| t.columns.iter().map(|c| c.key)).collect();
             let names: Vec<&str> = names.into_iter().collect();
@@ -86,9 +99,24 @@ impl Printer {
             return Err(missing(&format!("\"{}\"", keys.join("\" and \""))));
         }
         let sort = self.sort.iter().map(|SortBy { key, .. }| key.clone());
-        let columns = self.columns.iter().flatten().map(|key| key.to_ascii_lowercase());
-        match sort.chain(columns).find(|key| !known(key)) {
-            Some(key) => Err(missing(&format!("a column \"{key}\""))),
+        if let Some(key) = sort
+            .into_iter()
+            .find(|key| !tables().any(|table| has(table, key)))
+        {
+            return Err(missing(&format!("a column \"{key}\"")));
+        }
+        let mut columns = self.columns.iter().flatten().map(|key| key.to_ascii_lowercase());
+        match columns.find(|key| !known(key)) {
+            Some(key) => {
+                let fields: BTreeSet<&str> = details
+                    .iter()
+                    .flat_map(|d| d.fields.iter().map(|f| f.0))
+                    .collect();
+                let fields: Vec<&str> = fields.into_iter().collect();
+                let mut failure = missing(&format!("a column \"{key}\""));
+                failure.what = format!("{}; the fields are {}", failure.what, fields.join(", "));
+                Err(failure)
+            }
             None => Ok(()),
         }
     }
@@ -99,7 +127,39 @@ impl Printer {
         self.write_checked(detail, out)
     }
 
+    /// The fields that are chosen. Who chooses fields and no column of a table gets no table.
+    fn chosen(&self, mut detail: Detail) -> Detail {
+        let Some(columns) = &self.columns else {
+            return detail;
+        };
+        if !columns.iter().any(|key| detail.has_field(key)) {
+            return detail;
+        }
+        if !columns
+            .iter()
+            .any(|key| detail.tables.iter().any(|(_, table)| has(table, key)))
+        {
+            detail.tables.clear();
+        }
+        detail.fields = columns
+            .iter()
+            .filter_map(|key| {
+                detail
+                    .fields
+                    .iter()
+                    .find(|(field, _)| same_key(field, key))
+                    .cloned()
+            })
+            .collect();
+        detail
+    }
+
     fn write_checked(&self, detail: Detail, out: &mut dyn Write) -> Result<(), Failure> {
+        let detail = match self.format {
+            // A document chooses for each of its objects.
+            Format::Json => detail,
+            _ => self.chosen(detail),
+        };
         match self.format {
             Format::Table | Format::Wide => {
                 let width = detail.fields.iter().map(|f| f.0.len()).max().unwrap_or(0);
@@ -180,6 +240,7 @@ impl Printer {
         let kind = details.first().map_or("", |detail| detail.kind);
         let (mut items, mut errors) = (Vec::new(), Vec::new());
         for detail in details {
+            let detail = self.chosen(detail);
             items.push(self.object(detail.fields, detail.tables)?);
             errors.extend(detail.errors);
         }
@@ -293,6 +354,19 @@ mod tests {
             let failure = text(&p).unwrap_err();
             assert_eq!(failure.exit, crate::cli::exit::USAGE);
         }
+    }
+
+    #[test]
+    fn fields_can_be_chosen_as_columns_are() {
+        let mut p = printer(Format::Table);
+        p.columns = Some(vec!["NAME".into()]);
+        assert_eq!(text(&p).unwrap(), "name  CG\n");
+        p.columns = Some(vec!["name".into(), "client".into()]);
+        assert!(text(&p).unwrap().contains("CLIENT\n"));
+        p.format = Format::Json;
+        p.columns = Some(vec!["name".into()]);
+        let value: Value = serde_json::from_str(&text(&p).unwrap()).unwrap();
+        assert_eq!(value["items"][0], json!({"name": "CG"}));
     }
 
     #[test]

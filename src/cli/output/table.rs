@@ -48,8 +48,8 @@ impl Printer {
         self.text(listing, width)
     }
 
-    /// The columns that a terminal of this width has no room for: first those that matter less, then others from the right.
-    /// The first column stays, it says which row it is. A text gives way before a column does, down to [`LEAST`].
+    /// The columns that a terminal of this width has no room for: first those that matter less, then others from the right,
+    /// and the state last. The first column stays, it says which row it is. A text gives way before a column does, down to [`LEAST`].
     fn left_out(&self, listing: &Listing, width: usize) -> Vec<usize> {
         let totals = self.totals(listing);
         let needs: Vec<usize> = (0..listing.columns.len())
@@ -69,7 +69,12 @@ impl Printer {
             })
             .collect();
         let mut order: Vec<usize> = (1..listing.columns.len()).rev().collect();
-        order.sort_by_key(|&i| !listing.columns[i].less);
+        order.sort_by_key(|&i| match listing.columns[i] {
+            // How things stand is what most people look for.
+            Column { key: "state", .. } => 2,
+            Column { less: true, .. } => 0,
+            _ => 1,
+        });
         let mut left_out = Vec::new();
         let mut total = needs.iter().sum::<usize>() + 2 * needs.len().saturating_sub(1);
         for i in order {
