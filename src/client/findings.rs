@@ -137,6 +137,8 @@ pub struct Trends {
     pub lag_rising: BTreeMap<String, (Duration, f64)>,
     /// Messages a second that come back to be tried again, and those consumed, by group.
     pub retries: BTreeMap<String, (f64, f64)>,
+    /// How long the oldest unread message of a group has been waiting at least, ms, and the broker that has it.
+    pub waits: BTreeMap<String, (i64, String)>,
 }
 
 /// Every finding that a snapshot and its history allow, worst first, then by subject. Rules that need more than that

@@ -23,7 +23,7 @@ use crate::client::admin::group_config;
 use crate::client::doctor::expressions;
 use crate::client::scale::kept::PlanFile;
 use crate::client::{BrokerAt, Client, Error, Server, stuck};
-use crate::protocol::body::{ConsumeType, ConsumerRunningInfo};
+use crate::protocol::body::{ConsumeStatus, ConsumeType, ConsumerRunningInfo};
 use crate::protocol::codes;
 use crate::protocol::model::{MessageQueue, version_name};
 
@@ -534,7 +534,10 @@ fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
     let held = || info.mq_table.iter().filter(|(_, state)| !state.droped);
     let popped = info.mq_pop_table.iter().filter(|(_, state)| !state.droped);
     let key = |q: &MessageQueue| (q.topic.clone(), q.broker_name.clone(), q.queue_id);
-    let rates = info.status_table.values();
+    let sum = |rate: fn(&ConsumeStatus) -> f64| {
+        let rates = info.status_table.values();
+        (rates.len() > 0).then(|| rates.map(rate).sum::<f64>())
+    };
     ClientTold {
         queues: held()
             .map(|(queue, _)| queue)
@@ -554,8 +557,9 @@ fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
             .map(|(queue, s)| (key(queue), s.last_consume_timestamp))
             .collect(),
         consume_rt_ms: stuck::consume_rt_ms(info),
-        ok_tps: rates.clone().map(|r| r.consume_ok_tps).sum(),
-        failed_tps: rates.map(|r| r.consume_failed_tps).sum(),
+        // A client that tells no rates does not consume nothing.
+        ok_tps: sum(|r| r.consume_ok_tps),
+        failed_tps: sum(|r| r.consume_failed_tps),
     }
 }
 

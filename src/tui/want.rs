@@ -263,8 +263,8 @@ pub struct ClientTold {
     pub consumed_ms: BTreeMap<(String, String, i32), i64>,
     /// Milliseconds a message takes to consume; `None` without any in the last minute.
     pub consume_rt_ms: Option<f64>,
-    /// Messages a second consumed.
-    pub ok_tps: f64,
-    /// Messages a second given back.
-    pub failed_tps: f64,
+    /// Messages a second consumed; `None` of a client that tells no rates.
+    pub ok_tps: Option<f64>,
+    /// Messages a second given back; `None` of a client that tells no rates.
+    pub failed_tps: Option<f64>,
 }

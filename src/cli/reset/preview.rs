@@ -244,7 +244,7 @@ impl Facts {
             lines.push(match (self.replay(), self.tps) {
                 (Some(took), Some(tps)) => {
                     format!(
-                        "the replay takes ~{} at {tps:.1} messages/s",
+                        "the replay takes ~{} at {tps:.1} messages/s, the group's rate now; less if it has caught up, as that is the producers' rate then",
                         time::duration(took)
                     )
                 }

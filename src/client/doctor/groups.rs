@@ -107,6 +107,19 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                         subject(),
                         text,
                     ));
+                } else if let Some((age, broker)) =
+                    e.trends.waits.get(&group.name).filter(|(a, _)| *a > LAG_AGE_MS)
+                    && lag > 0
+                {
+                    let text = format!(
+                        "group {} lag {lag_text}, oldest message waits {} ({broker})",
+                        group.name,
+                        span(*age)
+                    );
+                    more.push(
+                        Finding::new("GR5", "lag-old", Severity::Warning, subject(), text)
+                            .next(format!("rmq group lag {}", group.name)),
+                    );
                 }
             }
             Some(details) => {

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 
 use super::{Target, rows};
 use crate::client::snapshot::GroupLag;
+use crate::client::words::counted;
 use crate::protocol::model::RETRY_PREFIX;
 use crate::tui::app::{App, Pane};
 use crate::tui::keys::Command;
@@ -39,7 +40,10 @@ pub fn layout(app: &App, body: Rect) -> Vec<(Pane, Rect)> {
 /// `Dead letters 6 groups   2 of 3 brokers answer: counts may be low`.
 pub fn groups_title(app: &App) -> Vec<Piece> {
     let table = app.table(Pane::DeadGroups);
-    let mut title = vec![(format!("Dead letters  {} groups", table.rows.len()), Role::Plain)];
+    let mut title = vec![(
+        format!("Dead letters  {}", counted(table.rows.len(), "group")),
+        Role::Plain,
+    )];
     if let Ok(Some(groups)) = super::groups(app)
         && groups.asked() < groups.groups.len()
     {

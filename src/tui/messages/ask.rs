@@ -343,7 +343,10 @@ async fn key(client: &Client, search: &Search, zone: &Zone) -> Result<Listing, S
 /// What an id says by itself, without asking anyone.
 pub fn decoded(id: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Ok(key) = UniqueKey::parse(id) {
+    // The bytes of an offset id read as a key too: the upper half of its port, always 0, is the process then.
+    if let Ok(key) = UniqueKey::parse(id)
+        && key.pid != 0
+    {
         lines.push(format!(
             "as a client's id: made at {}, process {}, message {} of it",
             key.ip, key.pid, key.counter
@@ -460,6 +463,20 @@ async fn offset(client: &Client, search: &Search) -> Result<Listing, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offset_id_is_not_read_as_the_id_of_a_client() {
+        let one = |id| {
+            let lines = decoded(id);
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            lines[0].clone()
+        };
+        let broker = one("7F00000100002A9F0000000000001234");
+        assert_eq!(
+            broker,
+            "as an offset id: broker 127.0.0.1:10911, commit log offset 4660"
+        );
+    }
     use crate::remoting::CallError;
 
     fn message(n: i64, size: usize) -> Met {

@@ -28,6 +28,7 @@ use crate::client::record::Record;
 use crate::client::time::Zone;
 use crate::client::trace::{Standing, TRACE_TOPIC, Track};
 use crate::client::way::Way;
+use crate::protocol::model::DLQ_PREFIX;
 use search::{Answer, BOUND, Listing, Mark, Mode, Question, Search};
 
 /// How many times further a search goes when it is told to.
@@ -389,6 +390,14 @@ fn waiting(tracks: &[Track]) -> Option<&str> {
     tracks.iter().find(behind).map(|t| t.group.as_str())
 }
 
+/// Who a message of `topic` goes to again: the group that waits for it; a dead letter is its group's, which no trace tells.
+fn taker<'a>(topic: &'a str, waiting: &'a str) -> &'a str {
+    match topic.strip_prefix(DLQ_PREFIX) {
+        Some(group) if waiting.is_empty() => group,
+        _ => waiting,
+    }
+}
+
 fn push_form(message: &Message, group: &str) -> Form {
     Form::new(
         format!(
@@ -404,7 +413,7 @@ fn push_form(message: &Message, group: &str) -> Form {
             Some("--group"),
             "one of its clients consumes it now; * sends a copy to all groups",
         )
-        .preset(group)
+        .preset(taker(&message.topic, group))
         .required(),
     )
     .field(Field::new(
@@ -527,6 +536,13 @@ pub fn written(app: &App, pane: Pane, messages: &[Arc<Message>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dead_letter_goes_to_its_group_again() {
+        assert_eq!(taker("%DLQ%CID_pay", ""), "CID_pay");
+        assert_eq!(taker("%DLQ%CID_pay", "CID_bi"), "CID_bi");
+        assert_eq!(taker("orders", ""), "");
+    }
 
     #[test]
     fn a_group_that_filters_or_does_not_tell_is_not_waiting() {

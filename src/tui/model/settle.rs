@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{CLIENTS_AGE_MS, KEEP_GONE_MS, Model, Roster, SAME_BEAT_MS, SERIES_MAX, SLOPE_WINDOW_MS};
 use crate::client::admin::topic::kind;
 use crate::client::findings::{self, Trends};
-use crate::client::lag::GroupKind;
+use crate::client::lag::{GroupKind, Waiting};
 use crate::client::liveness;
 use crate::client::snapshot::{
     BrokerId, BrokerState, GroupLag, GroupState, RegistrationAge, Seen, TopicState,
@@ -298,7 +298,43 @@ impl Model {
             dispatch_behind: dispatch_behind.collect(),
             lag_rising: lag_rising.collect(),
             retries,
+            waits: self.waits(now_ms),
         }
+    }
+
+    /// Of the groups whose oldest message is known: how long it waits by the clock of its broker.
+    fn waits(&self, now_ms: i64) -> BTreeMap<String, (i64, String)> {
+        let known = self.found.keys().filter_map(|want| {
+            let Want::GroupBrief(name) = want else { return None };
+            let at = (self.snapshot.groups).binary_search_by(|g| g.name.as_str().cmp(name));
+            let oldest = self.oldest(&self.snapshot.groups[at.ok()?])?;
+            let now = now_ms.saturating_add(self.ahead_ms(&oldest.broker));
+            let age = now.saturating_sub(oldest.stored_ms);
+            Some((name.clone(), (age, oldest.broker.clone())))
+        });
+        known.collect()
+    }
+
+    /// The message of a group that has been waiting longest, as it was told; not when the group has read on since in
+    /// every queue.
+    pub fn oldest(&self, group: &GroupState) -> Option<&Waiting> {
+        let want = Want::GroupBrief(group.name.clone());
+        let Some(Found::GroupBrief(brief)) = self.found(&want).get() else {
+            return None;
+        };
+        if brief.kind == GroupKind::Broadcasting {
+            return None;
+        }
+        let passed = |stored: i64| {
+            let mut lagging = group
+                .lag
+                .get()
+                .into_iter()
+                .flatten()
+                .filter(|row| row.lag().is_some_and(|lag| lag > 0));
+            lagging.all(|row| row.last_consumed_ms.is_some_and(|at| at > 0 && at > stored))
+        };
+        brief.oldest.as_ref().filter(|oldest| !passed(oldest.stored_ms))
     }
 }
 

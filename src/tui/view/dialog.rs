@@ -227,9 +227,9 @@ fn work_text(app: &App, work: &Work) -> (String, Vec<Vec<Piece>>) {
 
 const fn level_text(level: Level) -> &'static str {
     match level {
-        Level::Apply => "L1",
-        Level::Name => "L2 wants the name:",
-        Level::NameAndContext => "L3 wants name and context:",
+        Level::Apply => "Apply?",
+        Level::Name => "Type the name to apply:",
+        Level::NameAndContext => "Type name and context to apply:",
     }
 }
 
@@ -453,6 +453,8 @@ pub fn sheet(app: &App, words: &[String], line: usize, buffer: &mut Buffer) {
 pub fn sheet_lines(app: &App, words: &[String]) -> Vec<Vec<Piece>> {
     let seen = app.found(&Want::Sheet(words.to_vec()));
     let mut lines: Vec<Vec<Piece>> = Vec::new();
+    // Without the frame, its blanks and the indent.
+    let columns = usize::from(app.size.0).saturating_sub(12).max(20);
     match (&seen.error, seen.get()) {
         (Some(why), _) => lines.extend(why.lines().map(|l| vec![(format!("✗ {l}"), Role::Crit)])),
         (None, Some(Found::Sheet(sheet))) => {
@@ -467,9 +469,8 @@ pub fn sheet_lines(app: &App, words: &[String]) -> Vec<Vec<Piece>> {
             let row = |cells: &mut dyn Iterator<Item = String>| {
                 let mut line = String::new();
                 for (cell, width) in cells.zip(&widths) {
-                    let cell = text::fit(&cell, *width).into_owned();
                     line.push_str(&cell);
-                    line.push_str(&" ".repeat(width + 2 - text::width(&cell)));
+                    line.push_str(&" ".repeat((width + 2).saturating_sub(text::width(&cell)).max(2)));
                 }
                 line.trim_end().to_owned()
             };
@@ -478,7 +479,13 @@ pub fn sheet_lines(app: &App, words: &[String]) -> Vec<Vec<Piece>> {
                 lines.push(vec![(heads, Role::Label)]);
             }
             for cells in &sheet.rows {
-                lines.push(plain(row(&mut cells.iter().map(|c| c.text.clone()))));
+                // What to do about a finding stands last: a row that is too long goes on below.
+                let line = row(&mut cells.iter().map(|c| c.text.clone()));
+                let mut indent = "";
+                for part in text::wrap(&line, columns) {
+                    lines.push(plain(format!("{indent}{part}")));
+                    indent = "    ";
+                }
             }
             if lines.is_empty() {
                 lines.push(plain("nothing to show"));

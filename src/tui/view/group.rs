@@ -288,7 +288,9 @@ fn numbers(
     };
     let held = (detail.queues.iter()).filter(|row| mine(&row.topic, &row.broker, row.queue));
     let lag = told_sum(held.filter_map(crate::client::snapshot::GroupLag::lag));
-    let pull_ms = told.last_pull_ms.map(|at| super::age_ms(app.shown_ms(), at));
+    // As old as it was when the client answered: since then nobody looked.
+    let answered_ms = app.found(&Want::Clients(name(app).to_owned())).as_of_ms;
+    let pull_ms = told.last_pull_ms.map(|at| super::age_ms(answered_ms, at));
     if is_stuck(app, detail, told) {
         flags.push(("✗ STUCK ".to_owned(), Role::Crit));
     }
@@ -315,9 +317,13 @@ fn numbers(
         ),
         told.consume_rt_ms
             .map_or_else(Cell::none, |ms| Cell::count("", ms)),
-        Cell::count("", told.ok_tps),
-        Cell::count("", told.failed_tps),
-        pull_ms.map_or_else(Cell::none, |ms| Cell::number(text::age(ms), ms as f64)),
+        told.ok_tps.map_or_else(Cell::unknown, |tps| Cell::count("", tps)),
+        told.failed_tps
+            .map_or_else(Cell::unknown, |tps| Cell::count("", tps)),
+        pull_ms.map_or_else(Cell::none, |ms| {
+            let cell = Cell::number(text::age(ms), ms as f64);
+            super::cell::aged(cell, answered_ms, app.shown_ms())
+        }),
         Cell {
             pieces: flags,
             key: crate::tui::table::Key::Text,

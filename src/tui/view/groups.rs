@@ -183,18 +183,12 @@ pub fn oldest(app: &App, group: &GroupState, lag: Option<i64>) -> Cell {
     if lag.is_none_or(|lag| lag <= 0) {
         return Cell::none();
     }
-    let told = match app.found(&Want::GroupBrief(group.name.clone())).get() {
-        Some(Found::GroupBrief(brief)) => brief.oldest.as_ref(),
-        _ => None,
-    };
     let lagging = || {
         let rows = group.lag.get().into_iter().flatten();
         rows.filter(|row| row.lag().is_some_and(|lag| lag > 0))
             .map(|row| (row, row.last_consumed_ms.filter(|at| *at > 0)))
     };
-    // Not when the group has read on since in every queue.
-    let passed = |stored: i64| lagging().all(|(_, consumed)| consumed.is_some_and(|at| at > stored));
-    if let Some(waiting) = told.filter(|told| !passed(told.stored_ms)) {
+    if let Some(waiting) = app.shown().oldest(group) {
         let bound = bound(!waiting.sure);
         let age = super::age_on(app, &waiting.broker, waiting.stored_ms);
         return Cell::number(format!("{bound}{}", text::age(age)), age as f64);

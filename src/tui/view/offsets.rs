@@ -272,7 +272,11 @@ fn facts(sheet: &Sheet) -> Vec<Vec<Piece>> {
     let replay = || {
         let took = Duration::from_secs(of("replay_seconds")?.as_u64()?);
         let rate = of("consume_tps")?.as_f64()?;
-        Some(format!(", ~{} at {}/s", duration(took), text::count(rate)))
+        Some(format!(
+            ", ~{} at {}/s, less if caught up",
+            duration(took),
+            text::count(rate)
+        ))
     };
     for key in ["replays", "skips", "clients"] {
         let Some(value) = sheet.total(key) else { continue };

@@ -7,7 +7,7 @@ use super::bar::{self, Base, Piece};
 use super::grid;
 use super::theme::Role;
 use super::{rows, text};
-use crate::client::doctor::RESTING;
+use crate::client::doctor::{CHECKS, RESTING};
 use crate::client::findings::{self, Severity};
 use crate::client::{RuntimeInfo, Snapshot};
 use crate::tui::app::{App, Pane};
@@ -58,7 +58,10 @@ pub fn health(app: &App, area: Rect, buffer: &mut Buffer, focused: bool) {
                 .collect();
             vec![(format!("? waiting for {}", servers.join(" ")), Role::Plain)]
         } else {
-            vec![("✓ nothing found".to_owned(), Role::Ok)]
+            vec![(
+                format!("✓ {} checks found nothing", CHECKS.len() - RESTING.len()),
+                Role::Ok,
+            )]
         };
         grid::pieces(buffer, x, area.y, end, theme, &line);
         return;
@@ -77,7 +80,7 @@ pub fn health(app: &App, area: Rect, buffer: &mut Buffer, focused: bool) {
     }
 }
 
-/// `clock skew 12 ms  13 more checks: D runs them`: what the findings do not tell.
+/// `clock skew 12 ms  13 checks not run: D runs them`: what the findings do not tell.
 fn rest(app: &App) -> Vec<Piece> {
     let mut line = vec![("· ".to_owned(), Role::Plain)];
     if let Some(skew) = skew(&app.shown().snapshot) {
@@ -86,7 +89,7 @@ fn rest(app: &App) -> Vec<Piece> {
     }
     let key = app.hint(Command::Doctor).unwrap_or_else(|| ":doctor".to_owned());
     line.push((
-        format!("{} more checks: {key} runs them", RESTING.len()),
+        format!("{} checks not run: {key} runs them", RESTING.len()),
         Role::Plain,
     ));
     line

@@ -36,7 +36,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.shows("New topic");
         program.press("ScreenTopic\t\x154\r");
         // Nothing is done before it is shown and agreed to.
-        program.shows("L1 create topic ScreenTopic");
+        program.shows("Apply? create topic ScreenTopic");
         program.shows("▸Cancel");
         program.press("\t");
         program.shows("▸Apply");
@@ -61,7 +61,7 @@ async fn a_topic_is_made_and_closed_to_producers_on_the_screen() {
         program.press("P");
         program.shows("Permission of ScreenTopic");
         program.press("4\r");
-        program.shows("L2 wants the name: update topic ScreenTopic");
+        program.shows("Type the name to apply: update topic ScreenTopic");
         // The name is wanted; a press of enter is nothing.
         program.press("\r");
         program.shows("Type ScreenTopic to go on");

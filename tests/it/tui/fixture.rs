@@ -557,8 +557,8 @@ pub fn found(want: &Want, story: Story) -> Found {
                     held_back: 1,
                     last_pull_ms: Some(NOW - 400),
                     consume_rt_ms: Some(3.1),
-                    ok_tps: 410.0,
-                    failed_tps: 0.2,
+                    ok_tps: Some(410.0),
+                    failed_tps: Some(0.2),
                     ..ClientTold::default()
                 }),
             },
