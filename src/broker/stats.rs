@@ -103,25 +103,33 @@ impl Counted {
         }
     }
 
-    /// The last minute, hour and day as far as they were sampled.
+    /// The last minute and hour as far as they were sampled, and the sum of the last day up to now. Java's day ends
+    /// with its newest hourly sample: a topic of this hour has none, and `statsAll` prints the last minute for it.
     pub fn windows(&self) -> [Window; 3] {
+        const DAY: usize = 2;
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        [0, 1, 2].map(|i| {
-            let (Some(first), Some(last)) = (samples[i].front(), samples[i].back()) else {
-                return Window::default();
-            };
-            let sum = last.value - first.value;
-            let (ms, times) = (last.at_ms - first.at_ms, last.times - first.times);
-            Window {
-                sum,
-                tps: if ms > 0 {
-                    sum as f64 * 1000.0 / ms as f64
-                } else {
-                    0.0
-                },
-                avgpt: if times > 0 { sum as f64 / times as f64 } else { 0.0 },
-            }
-        })
+        let mut windows = std::array::from_fn(|i| {
+            let ends = samples[i].front().zip(samples[i].back());
+            ends.map_or_else(Window::default, |(first, last)| Window::between(first, last))
+        });
+        windows[DAY].sum = self.total() - samples[DAY].front().map_or(0, |first| first.value);
+        windows
+    }
+}
+
+impl Window {
+    fn between(first: &Sample, last: &Sample) -> Self {
+        let sum = last.value - first.value;
+        let (ms, times) = (last.at_ms - first.at_ms, last.times - first.times);
+        Self {
+            sum,
+            tps: if ms > 0 {
+                sum as f64 * 1000.0 / ms as f64
+            } else {
+                0.0
+            },
+            avgpt: if times > 0 { sum as f64 / times as f64 } else { 0.0 },
+        }
     }
 }
 
@@ -542,15 +550,15 @@ mod tests {
     fn windows_follow_the_samples() {
         let stats = Stats::default();
         stats.put("t", false, 20, 400, Duration::ZERO);
-        assert_eq!(
-            stats.windows(TOPIC_PUT_NUMS, "t", "c").unwrap(),
-            [Window::default(); 3]
-        );
+        let [minute, hour, day] = stats.windows(TOPIC_PUT_NUMS, "t", "c").unwrap();
+        assert_eq!([minute, hour], [Window::default(); 2]);
+        assert_eq!(day.sum, 20, "nothing is sampled yet, and it has happened");
         for second in 0..=60 {
             stats.tick(second * 1000, TODAY);
             stats.put("t", false, 2, 2, Duration::ZERO);
         }
-        let [minute, hour, _] = stats.windows(TOPIC_PUT_NUMS, "t", "c").unwrap();
+        let [minute, hour, day] = stats.windows(TOPIC_PUT_NUMS, "t", "c").unwrap();
+        assert_eq!(day.sum, 20 + 61 * 2);
         // Seven samples kept: 0 s .. 60 s, with 2 messages a second between them.
         assert_eq!(minute.sum, 120);
         assert!((minute.tps - 2.0).abs() < 1e-9);

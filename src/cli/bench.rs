@@ -266,20 +266,27 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     };
     let mut pulse = Pulse::default();
     loop {
-        while flying.len() < args.in_flight as usize && !over(started) {
-            if let Some(ticks) = &mut ticks {
+        let (may_send, wait) = (flying.len() < args.in_flight as usize && !over(started), &mut ticks);
+        let turn = async {
+            if let Some(ticks) = wait {
                 ticks.tick().await;
             }
-            started += 1;
-            let (producer, message) = (&producer, &message);
-            flying.push(async move {
-                let at = Instant::now();
-                let sent = producer.send(message).await;
-                (at.elapsed(), sent)
-            });
-        }
-        let Some((took, sent)) = flying.next().await else {
-            break;
+        };
+        // What is under way goes on while the next one waits for its time, and is timed when it ends.
+        let (took, sent) = tokio::select! {
+            biased;
+            Some(done) = flying.next(), if !flying.is_empty() => done,
+            () = turn, if may_send => {
+                started += 1;
+                let (producer, message) = (&producer, &message);
+                flying.push(async move {
+                    let at = Instant::now();
+                    let sent = producer.send(message).await;
+                    (at.elapsed(), sent)
+                });
+                continue;
+            }
+            else => break,
         };
         match sent {
             Ok(_) => samples.add(took),

@@ -23,7 +23,7 @@ const GROUP_GET: &str = "GROUP_GET_NUMS";
 pub struct Traffic {
     /// Messages a second.
     pub tps: f64,
-    /// Messages of the last 24 hours; of as long as the broker counts, when that is shorter.
+    /// Messages of the last 24 hours, at least.
     pub day: i64,
 }
 
@@ -35,12 +35,11 @@ impl Traffic {
 }
 
 impl From<BrokerStatsData> for Traffic {
-    /// The longest span that has counted anything, as Java's `compute24HourSum`.
+    /// The largest of the three sums. A Java broker's day begins an hour late and ends with its newest hourly sample;
+    /// what a shorter span has counted is part of the last 24 hours, too. `compute24HourSum` of mqadmin takes the
+    /// longest span that has counted anything.
     fn from(data: BrokerStatsData) -> Self {
-        let day = [data.stats_day.sum, data.stats_hour.sum, data.stats_minute.sum]
-            .into_iter()
-            .find(|sum| *sum != 0)
-            .unwrap_or(0);
+        let day = data.stats_day.sum.max(data.stats_hour.sum).max(data.stats_minute.sum);
         Self {
             tps: data.stats_minute.tps,
             day,
