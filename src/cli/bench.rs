@@ -266,7 +266,10 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     };
     let mut pulse = Pulse::default();
     loop {
-        let (may_send, wait) = (flying.len() < args.in_flight as usize && !over(started), &mut ticks);
+        let (may_send, wait) = (
+            flying.len() < args.in_flight as usize && !over(started),
+            &mut ticks,
+        );
         let turn = async {
             if let Some(ticks) = wait {
                 ticks.tick().await;

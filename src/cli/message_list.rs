@@ -22,7 +22,6 @@ use crate::client::admin::topic::masters;
 use crate::client::content::Test;
 use crate::client::ordered::Pace;
 use crate::client::stretch::{From, Select, picked};
-use crate::client::admin::topic::masters;
 use crate::client::words::counted;
 
 /// Rows that are printed at once when there is no limit.

@@ -270,6 +270,35 @@ impl Queue {
         in_window(self).flatten()
     }
 
+    /// The first entry from a number on that leads to a record, and its number.
+    fn next_real(&self, from: u64, end: u64) -> Option<(u64, Entry)> {
+        // Most do, so that one entry is all that is read.
+        if let Some(entry) = self.entry(from).filter(|entry| from < end && !entry.is_blank()) {
+            return Some((from, entry));
+        }
+        let len = self.kind.entry_len();
+        let mut index = from;
+        while index < end {
+            let window = self
+                .segments
+                .window(index.checked_mul(len as u64)?, ENTRIES_AHEAD * len);
+            let window = window.filter(|window| window.len() >= len);
+            let Some(window) = window else {
+                // A file is missing: the next one that is there.
+                let starts = self.files().map(|file| self.indices(file).start);
+                index = starts.filter(|start| *start > index).min()?;
+                continue;
+            };
+            for bytes in window.chunks_exact(len) {
+                if let Some(entry) = self.parse(bytes).filter(|entry| index < end && !entry.is_blank()) {
+                    return Some((index, entry));
+                }
+                index += 1;
+            }
+        }
+        None
+    }
+
     fn indices(&self, file: &SegmentFile) -> std::ops::Range<u64> {
         let len = self.kind.entry_len() as u64;
         file.base.div_ceil(len)..file.base.saturating_add(file.len) / len
@@ -292,10 +321,12 @@ impl Queue {
         let end = self.end_index();
         let start = self.files().next().map_or(0, |file| self.indices(file).start);
         let log_start = i64::try_from(log_start).unwrap_or(i64::MAX);
+        // A blank is gone with the entry behind it, so that blanks in the middle do not mislead the search.
         let first = partition(start..end, |index| {
-            self.entry(index)
-                .is_none_or(|entry| entry.is_blank() || entry.offset < log_start)
+            self.next_real(index, end)
+                .is_none_or(|(_, entry)| entry.offset < log_start)
         });
+        let first = self.next_real(first, end).map_or(end, |(index, _)| index);
         let last = end.checked_sub(1).and_then(|index| self.entry(index));
         let as_offset = |index: u64| i64::try_from(index).unwrap_or(i64::MAX);
         let max_offset = match last {

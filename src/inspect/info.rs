@@ -115,6 +115,9 @@ pub struct Recovery {
     pub from: u64,
     /// Why from there.
     pub why: String,
+    /// Offset that `rmq` reads it from: after a clean stop it begins where the queues end, and what is damaged before
+    /// that is no end of the log. What follows here is of a Java broker, which begins with the file of that place.
+    pub rmq_from: u64,
     /// The end that it would find; `None` when more than a little must be read to tell.
     pub end: Option<u64>,
     /// What it stops at, when that is not the end of what was written.
@@ -134,6 +137,8 @@ pub struct Restart {
     pub from: u64,
     /// Why from there.
     pub why: String,
+    /// Offset that `rmq` reads it from; the rest is of a Java broker.
+    pub rmq_from: u64,
     /// The end that it would find; `None` when more than a little must be read to tell.
     pub end: Option<u64>,
     /// What it stops at, when that is not the end of what was written.
@@ -162,14 +167,14 @@ pub fn restart(
         if names.len() > most {
             return Ok(None);
         }
-        let mut end = 0;
+        let mut all = Vec::with_capacity(names.len());
         for (name, kind) in names {
             if !going() {
                 return Ok(None);
             }
-            end = end.max(store.queue(name, kind)?.bounds(log.start()).physical_end);
+            all.push(store.queue(name, kind)?.bounds(log.start()));
         }
-        reached = Some(end);
+        reached = Some(Reached::by(all.iter()));
     }
     Ok(Some(restarted(&log, written, reached, checkpoint.as_ref())))
 }
@@ -288,12 +293,13 @@ fn recovery(
     queues: &[QueueInfo],
     index: &[IndexFile],
 ) -> Recovery {
-    let reached = clean.then(|| queues.iter().map(|q| q.bounds.physical_end).max().unwrap_or(0));
+    let reached = clean.then(|| Reached::by(queues.iter().map(|q| &q.bounds)));
     let restart = restarted(log, written, reached, checkpoint);
     Recovery {
         clean,
         from: restart.from,
         why: restart.why,
+        rmq_from: restart.rmq_from,
         queues_cut: restart.end.map_or(0, |end| {
             let end = i64::try_from(end).unwrap_or(i64::MAX);
             queues.iter().filter(|q| q.bounds.physical_end > end).count()
@@ -313,10 +319,34 @@ fn recovery(
     }
 }
 
-/// `queues_end` is what the queues reach to, after a clean stop.
-fn restarted(log: &Log, written: u64, queues_end: Option<i64>, checkpoint: Option<&Checkpoint>) -> Restart {
-    let (from, why) = if let Some(reached) = queues_end {
-        let reached = u64::try_from(reached).unwrap_or(0);
+/// The newest record that a queue leads to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reached {
+    /// Where it begins; `None` when no queue leads to any.
+    record: Option<u64>,
+    /// Where it ends.
+    end: u64,
+}
+
+impl Reached {
+    fn by<'a>(queues: impl Iterator<Item = &'a Bounds>) -> Self {
+        let newest = queues.max_by_key(|bounds| bounds.physical_end);
+        newest.map_or_else(Self::default, |bounds| Self {
+            record: bounds.last_record.and_then(|at| u64::try_from(at).ok()),
+            end: u64::try_from(bounds.physical_end).unwrap_or(0),
+        })
+    }
+
+    /// That record is in the log, and ends where its entry says.
+    fn is_there(&self, log: &Log) -> bool {
+        let record = self.record.and_then(|at| log.record_at(at).ok());
+        record.is_some_and(|record| record.end() == self.end)
+    }
+}
+
+/// `reached` after a clean stop.
+fn restarted(log: &Log, written: u64, reached: Option<Reached>, checkpoint: Option<&Checkpoint>) -> Restart {
+    let (from, why) = if let Some(Reached { end: reached, .. }) = reached {
         match log.files().rfind(|file| file.base <= reached) {
             Some(file) => (file.base, format!("the queues reach to {reached}")),
             None => (
@@ -343,6 +373,9 @@ fn restarted(log: &Log, written: u64, queues_end: Option<i64>, checkpoint: Optio
             ),
         }
     };
+    let rmq_from = reached
+        .filter(|reached| reached.is_there(log))
+        .map_or(from, |reached| reached.end);
     let (mut end, mut stops_at) = (None, None);
     let mut reached = from;
     for step in log.walk(from, true) {
@@ -367,6 +400,7 @@ fn restarted(log: &Log, written: u64, queues_end: Option<i64>, checkpoint: Optio
     Restart {
         from,
         why,
+        rmq_from,
         cut: end.map_or(0, |end| {
             if stops_at.is_some() {
                 written.saturating_sub(end)

@@ -182,6 +182,19 @@ fn damage_in_the_middle_costs_no_good_record_unless_asked() {
     let ran = flipped.apply();
     // The damaged record itself stays, and is told.
     assert_eq!(ran.code, 11, "{}", ran.stderr);
+    // Nothing else is wrong: its place in the queue is blank, and the queue does not begin behind it.
+    let told = flipped.run("verify", &["-o", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let errors: Vec<_> = told["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|i| i["severity"] == "error")
+        .collect();
+    assert_eq!(errors.len(), 1, "{told:#}");
+    assert_eq!(errors[0]["code"], "damaged-record");
+    let meaning = errors[0]["meaning"].as_str().unwrap();
+    assert!(meaning.starts_with("rmq begins behind it"), "{meaning}");
     let store = MessageStore::open(flipped.config()).unwrap();
     settled(&store);
     // Java's own recovery keeps 1109 of them.

@@ -97,10 +97,14 @@ fn recovery_words(recovery: &Recovery) -> String {
     );
     match (recovery.end, &recovery.stops_at) {
         (Some(end), Some(kind)) => {
-            text += &format!(
-                "; it stops at {end} ({kind}) and cuts off {}",
-                count(recovery.cut, "byte")
-            );
+            let cut = count(recovery.cut, "byte");
+            text += &match recovery.rmq_from > end {
+                true => format!(
+                    "; a Java broker stops at {end} ({kind}) and cuts off {cut}, rmq begins at {} and cuts nothing off",
+                    recovery.rmq_from
+                ),
+                false => format!("; it stops at {end} ({kind}) and cuts off {cut}"),
+            };
         }
         (Some(end), None) => text += &format!("; it ends at {end}"),
         (None, _) => text += "; what it finds was not looked at",

@@ -39,7 +39,11 @@ impl From<BrokerStatsData> for Traffic {
     /// what a shorter span has counted is part of the last 24 hours, too. `compute24HourSum` of mqadmin takes the
     /// longest span that has counted anything.
     fn from(data: BrokerStatsData) -> Self {
-        let day = data.stats_day.sum.max(data.stats_hour.sum).max(data.stats_minute.sum);
+        let day = data
+            .stats_day
+            .sum
+            .max(data.stats_hour.sum)
+            .max(data.stats_minute.sum);
         Self {
             tps: data.stats_minute.tps,
             day,

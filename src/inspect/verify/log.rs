@@ -273,13 +273,20 @@ pub(super) fn gap_finding(info: &Info, gap: &Gap) -> Finding {
         None => "whether the next start reaches it is told by queues in RocksDB, which are not read; consumers cannot \
                  read past it"
             .to_owned(),
-        Some(recovery) if gap.at >= recovery.from => format!(
+        Some(recovery) if gap.at >= recovery.rmq_from => format!(
             "the next start cuts the log here with the {} bytes behind it; rmq keeps the whole records of those in \
              lost/, a Java broker does not",
             info.log_end.saturating_sub(gap.at)
         ),
+        Some(recovery) if gap.at >= recovery.from => format!(
+            "rmq begins behind it, at {}, and reads past it; a Java broker begins at {} and cuts the log here with the {} \
+             bytes behind it",
+            recovery.rmq_from,
+            recovery.from,
+            info.log_end.saturating_sub(gap.at)
+        ),
         Some(recovery) => format!(
-            "recovery begins behind it, at {}, and does not notice; consumers cannot read past it",
+            "recovery begins behind it, at {}, and does not notice; rmq reads past it, consumers of a Java broker cannot",
             recovery.from
         ),
     };
