@@ -8,7 +8,7 @@ use clap::Args;
 use super::exit::Failure;
 use super::output::{Cell, Detail, Filter, Format, Listing, col};
 use super::session::Session;
-use super::time;
+use super::time::{self, Zone};
 
 /// Repetition of a command that reads.
 #[derive(Debug, Clone, Default, Args)]
