@@ -118,7 +118,7 @@ impl Model {
         if !heard.is_news(&what, at_ms) {
             return;
         }
-        if let Some(line) = denial(heard, &format!("name server {addr}"), &what, told.denial()) {
+        if let Some(line) = denial(heard, &format!("name server {addr}"), &what, told.verdict()) {
             self.log.push(at_ms, Severity::Warning, line);
         }
         let server = &mut self.snapshot.name_servers[index];
@@ -159,7 +159,7 @@ impl Model {
         if !parts.heard.is_news(&what, at_ms) {
             return;
         }
-        if let Some(line) = denial(&mut parts.heard, &id.to_string(), &what, told.denial()) {
+        if let Some(line) = denial(&mut parts.heard, &id.to_string(), &what, told.verdict()) {
             self.log.push(at_ms, Severity::Warning, line);
         }
         let broker = &mut self.snapshot.brokers[index];
@@ -275,11 +275,14 @@ impl Model {
     }
 }
 
-/// What the event log says of a denial, where that was not said yet.
-fn denial(heard: &mut Heard, name: &str, what: &What, why: Option<&str>) -> Option<String> {
-    let Some(why) = why else {
-        heard.allows(what);
-        return None;
+/// What the event log says of a denial, where that was not said yet. A failure of another kind allows nothing.
+fn denial(heard: &mut Heard, name: &str, what: &What, verdict: Option<Result<(), &str>>) -> Option<String> {
+    let why = match verdict? {
+        Err(why) => why,
+        Ok(()) => {
+            heard.allows(what);
+            return None;
+        }
     };
     let (kind, topic) = what;
     let (of, others) = match topic {

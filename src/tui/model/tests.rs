@@ -147,6 +147,10 @@ fn a_denial_and_a_bad_reply_are_told_once() {
         told(&m),
         ["a:0, runtime: denied: no permission; asked again after a minute"]
     );
+    // A call that fails in between allows nothing.
+    m.fold(runtime("a", Err("timed out".into()), 6500));
+    m.fold(runtime("a", Err("denied: no permission".into()), 7000));
+    assert_eq!(told(&m).len(), 1);
     m.fold(runtime("a", Ok(1), 8000));
     m.fold(runtime("a", Err("denied: again".into()), 9000));
     assert_eq!(told(&m).len(), 2);

@@ -249,6 +249,8 @@ struct Members<'a> {
     newest: HashMap<&'a str, i32>,
     /// How many subscriptions they have, and the usual one.
     subscriptions: (usize, Option<&'a str>),
+    /// Brokers on which the group is paused: they refuse its pulls.
+    paused: HashSet<&'a str>,
 }
 
 impl<'a> Members<'a> {
@@ -265,6 +267,7 @@ impl<'a> Members<'a> {
             queues: detail.queues.iter().map(queue).collect(),
             newest,
             subscriptions: usual(asked().filter_map(|c| c.told.as_ref().ok())),
+            paused: detail.paused().collect(),
         }
     }
 
@@ -298,12 +301,7 @@ fn usual<'a>(told: impl Iterator<Item = &'a ClientTold>) -> (usize, Option<&'a s
     (counts.len(), usual.next().filter(|_| usual.next().is_none()))
 }
 
-fn numbers(
-    app: &App,
-    detail: &GroupDetail,
-    line: &ClientLine,
-    members: &Members<'_>,
-) -> Vec<Cell> {
+fn numbers(app: &App, detail: &GroupDetail, line: &ClientLine, members: &Members<'_>) -> Vec<Cell> {
     let mut flags: Vec<(String, Role)> = Vec::new();
     let old = members.old_version(line);
     let told = match members.told.get(line.id.as_str()) {
@@ -358,9 +356,9 @@ fn numbers(
 }
 
 /// True when a client does not get on with a queue that it holds and that has something to read. Where the group is
-/// paused its pulls are refused.
+/// paused it need not.
 fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold, members: &Members<'_>) -> bool {
-    if detail.kind == GroupKind::Broadcasting || detail.values("consume-enable").any(|v| v == "false") {
+    if detail.kind == GroupKind::Broadcasting {
         return false;
     }
     members.held(told).any(|(key, row)| {
@@ -372,7 +370,8 @@ fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold, members: &Member
                 .and_then(|stored| stored.as_ref().ok())
                 .map(|stored| Duration::from_millis(super::age_on(app, &row.broker, *stored))),
         };
-        row.lag().is_some_and(|lag| lag > 0) && standing().is_stuck()
+        let waits = row.lag().is_some_and(|lag| lag > 0) && !members.paused.contains(row.broker.as_str());
+        waits && standing().is_stuck()
     })
 }
 
