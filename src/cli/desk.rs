@@ -85,9 +85,7 @@ impl Desk {
         self.papers().sheet = Some(Sheet {
             rows: rows.collect(),
             columns,
-            summary: (listing.summary.iter())
-                .map(|(key, value)| (key.clone(), value.to_string()))
-                .collect(),
+            summary: listing.summary,
             lines: Vec::new(),
             failed: listing.errors.iter().map(Failure::line).collect(),
         });

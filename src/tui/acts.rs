@@ -278,7 +278,7 @@ fn pause(app: &mut App, name: String, actions: &mut Vec<Action>) {
         return wait_for(app, Command::Pause, name);
     };
     // Paused on one broker is paused: letting it go on makes all alike.
-    let paused = detail.values("consume-enable").any(|v| v == "false");
+    let paused = detail.paused().next().is_some();
     let verb = if paused { "resume" } else { "pause" };
     let deed = Deed::new(["group", verb, name.as_str()]).about(Subject::Group(name));
     app.begin(deed, actions);

@@ -11,7 +11,8 @@ use tokio::task::AbortHandle;
 
 use super::deed::Operator;
 use super::model::{Told, Update};
-use super::poll::{REFUSED, is_refusal, short};
+use super::poll::REFUSED;
+use super::refusal::{Kind, short};
 use super::store::ask::{Asker as StoreAsker, Inspector};
 use super::want::{
     ClientDetail, ClientLine, ClientTold, Found, GroupBrief, GroupDetail, GroupOnTopic, QueueEnds,
@@ -185,7 +186,7 @@ impl Question {
             };
             // What was refused is not asked again and again.
             let rest = match &answer {
-                Err(why) if is_refusal(why) => REFUSED,
+                Err(why) if Kind::of(why).is_refusal() => REFUSED,
                 _ => Duration::ZERO,
             };
             let update = Update {

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::findings::Subject;
@@ -178,8 +179,8 @@ pub struct Sheet {
     pub columns: Vec<String>,
     /// Rows in their order.
     pub rows: Vec<Vec<SheetCell>>,
-    /// Totals by key, as JSON texts.
-    pub summary: Vec<(String, String)>,
+    /// Totals by key.
+    pub summary: Map<String, Value>,
     /// What was said beside it.
     pub lines: Vec<String>,
     /// Targets that failed.
@@ -197,12 +198,9 @@ impl Sheet {
         row.get(self.column(key)?)
     }
 
-    /// A total.
-    pub fn total(&self, key: &str) -> Option<&str> {
-        self.summary
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
+    /// A total that was told.
+    pub fn total(&self, key: &str) -> Option<&Value> {
+        self.summary.get(key).filter(|value| !value.is_null())
     }
 }
 

@@ -32,6 +32,7 @@ pub mod palette;
 pub mod place;
 pub mod poll;
 pub mod record;
+mod refusal;
 pub mod retries;
 pub mod routes;
 pub mod standing;

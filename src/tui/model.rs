@@ -4,6 +4,7 @@
 //! replaces a newer one.
 
 mod fold;
+mod heard;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,9 @@ mod told;
 pub use told::{Answer, BadReply, BrokerTold, NamedTopics, ServerTold, Told, Update};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use heard::Heard;
 
 use super::events::{EventLog, Watch};
 use super::flow::Flows;
@@ -59,6 +63,9 @@ struct Parts {
     /// What two looks at the positions of its groups tell.
     flows: Flows,
     lag: Seen<Vec<GroupLag>>,
+    /// How long the positions in `lag` have been standing.
+    standing: Standings,
+    heard: Heard,
     stranded: Seen<BTreeMap<String, Vec<Stranded>>>,
     half: Seen<i64>,
     /// Dead-letter topics.
@@ -105,15 +112,12 @@ pub struct Model {
     pub group_series: BTreeMap<String, Series>,
     /// When a resting task tries again, by name server address or broker.
     pub retry_at_ms: BTreeMap<String, i64>,
-    /// How long positions have been standing.
-    pub standing: Standings,
     found: BTreeMap<Want, (i64, Seen<Found>)>,
     /// What was recorded of topics, groups and brokers that were not seen yet.
     recorded: Recorded,
     parts: BTreeMap<BrokerId, Parts>,
-    tried: HashMap<(String, &'static str), i64>,
-    /// What servers deny, and of which topic that was told.
-    denials: HashMap<(String, &'static str), Option<String>>,
+    /// By name server.
+    heard: HashMap<String, Heard>,
     groups_by_topic: HashMap<String, usize>,
     /// Counts the changes of what is known.
     version: u64,
@@ -246,6 +250,14 @@ impl Model {
             value: asked.then(|| told_sum(known) as f64),
             partial: self.lag_is_partial(),
         }
+    }
+
+    /// How long a position has been seen where it is: [`Standings::unmoved`].
+    pub fn unmoved(&self, row: &GroupLag) -> Option<Duration> {
+        let named = self.parts.iter().filter(|(id, _)| id.name == row.broker);
+        named
+            .into_iter()
+            .find_map(|(_, parts)| parts.standing.unmoved(row))
     }
 
     /// Messages a second that come back to be tried again, of all groups but the brokers' own.

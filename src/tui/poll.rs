@@ -23,7 +23,6 @@ use crate::client::stranded::Ends;
 use crate::client::{Client, Deadline, Rank};
 use crate::protocol::model::DLQ_PREFIX;
 use calls::ask;
-pub(super) use calls::{is_refusal, short};
 
 /// Least time for turn and answer of a rate that nobody looks at.
 const RATE_LEAST: Duration = Duration::from_secs(1);

@@ -169,7 +169,7 @@ pub async fn look(client: &Client, book: &tokio::sync::Mutex<Book>) -> Result<Co
                 topics.extend(names);
                 up.push(addr);
             }
-            Err(e) => why = Some(super::poll::short(&e)),
+            Err(e) => why = Some(super::refusal::short(&e)),
         }
     }
     if up.is_empty() {

@@ -8,23 +8,22 @@ use crate::client::snapshot::GroupLag;
 /// A position, the first look that saw it there and the last one, epoch ms.
 type Stand = (i64, i64, i64);
 
-/// Positions that have something to read, and since when they are where they are.
+/// Positions of one broker that have something to read, and since when they are where they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Standings {
-    /// By group, then topic, broker and queue.
-    groups: HashMap<String, HashMap<(String, String, i32), Stand>>,
+    /// By group, then topic and queue.
+    groups: HashMap<String, HashMap<(String, i32), Stand>>,
 }
 
 impl Standings {
-    /// Takes in what was seen: the rows that each broker told, with the time of its answer. What has nothing to read, or
-    /// is not told any more, begins anew when it has.
-    pub fn look<'a>(&mut self, seen: impl IntoIterator<Item = (&'a GroupLag, i64)>) {
+    /// Takes in the rows that the broker told. What has nothing to read, or is not told any more, begins anew when it has.
+    pub fn look(&mut self, rows: &[GroupLag], at_ms: i64) {
         let before = std::mem::take(&mut self.groups);
-        for (row, at_ms) in seen {
+        for row in rows {
             let Some(committed) = row.committed.filter(|_| row.lag().is_some_and(|lag| lag > 0)) else {
                 continue;
             };
-            let key = (row.topic.clone(), row.broker.clone(), row.queue);
+            let key = (row.topic.clone(), row.queue);
             let known = before.get(&row.group).and_then(|queues| queues.get(&key));
             let first = match known {
                 Some((at, first, _)) if *at == committed => *first,
@@ -38,7 +37,7 @@ impl Standings {
     /// How long our looks have seen the row's position where it is, with something to read all the while. `None` when
     /// the row tells another position than the last look.
     pub fn unmoved(&self, row: &GroupLag) -> Option<Duration> {
-        let key = (row.topic.clone(), row.broker.clone(), row.queue);
+        let key = (row.topic.clone(), row.queue);
         let (committed, first, last) = self.groups.get(&row.group)?.get(&key)?;
         let passed = u64::try_from(last.saturating_sub(*first)).ok()?;
         (row.committed == Some(*committed)).then(|| Duration::from_millis(passed))
@@ -61,7 +60,7 @@ mod tests {
         };
         let mut s = Standings::default();
         let mut look = |row: &GroupLag, at_s: i64| {
-            s.look([(row, at_s * 1000)]);
+            s.look(std::slice::from_ref(row), at_s * 1000);
             s.unmoved(row).map(|d| d.as_secs())
         };
         assert_eq!(look(&row(5, 5), 10), None, "nothing to read");

@@ -227,6 +227,16 @@ impl GroupDetail {
         self.configs.values().filter_map(of).map(|(_, v)| v.as_str())
     }
 
+    /// Names of the brokers on which the group may not consume.
+    pub fn paused(&self) -> impl Iterator<Item = &str> {
+        let is = |(name, value): &(String, String)| name == "consume-enable" && value == "false";
+        let paused = self
+            .configs
+            .iter()
+            .filter(move |(_, fields)| fields.iter().any(is));
+        paused.map(|(broker, _)| broker.as_str())
+    }
+
     /// One field of the configuration, where all brokers agree.
     pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let mut values = self.values(name);

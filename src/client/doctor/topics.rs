@@ -407,8 +407,9 @@ mod tests {
         for on in &mut c.topic("orders").brokers {
             on.read_queues = 4;
         }
+        // Each broker is told.
         let found = c.finds(&["TP1"]);
-        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert_eq!((found.len(), found[0].severity), (2, Severity::Warning));
         let stats = c.details.stats.get_mut("orders").unwrap();
         let hidden = MessageQueue {
             broker_name: "broker-a".into(),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::heard::{Heard, What};
 use super::{BadReply, BrokerSeries, BrokerTold, FOUND, Model, Parts, ServerTold, Told, Update};
 use crate::client::RuntimeInfo;
 use crate::client::findings::Severity;
@@ -43,16 +44,6 @@ impl Model {
                 self.log.push(at_ms, Severity::Warning, text);
             }
         }
-    }
-
-    /// True when nothing newer of this kind is known; remembers the time.
-    fn is_news(&mut self, who: &str, what: &'static str, at_ms: i64) -> bool {
-        let newest = self.tried.entry((who.to_owned(), what)).or_insert(i64::MIN);
-        let news = at_ms > *newest;
-        if news {
-            *newest = at_ms;
-        }
-        news
     }
 
     /// Points of earlier sessions go in front of what is known, or wait for their topic, group or broker to be seen.
@@ -122,11 +113,14 @@ impl Model {
             ServerTold::Config(_) => "config",
             ServerTold::Topics(_) => "topics",
         };
-        if !self.is_news(&addr, kind, at_ms) {
+        let heard = self.heard.entry(addr.clone()).or_default();
+        let what = (kind, None);
+        if !heard.is_news(&what, at_ms) {
             return;
         }
-        let name = format!("name server {addr}");
-        self.note_denial((&addr, &name), (kind, None), told.denial(), at_ms);
+        if let Some(line) = denial(heard, &format!("name server {addr}"), &what, told.verdict()) {
+            self.log.push(at_ms, Severity::Warning, line);
+        }
         let server = &mut self.snapshot.name_servers[index];
         match told {
             ServerTold::Cluster(answer) => {
@@ -143,66 +137,31 @@ impl Model {
         }
     }
 
-    /// A server that denies something is told of once, until it allows it; of what it denies topic by topic the first is
-    /// told, until that one is allowed.
-    fn note_denial(
-        &mut self,
-        (who, name): (&str, &str),
-        (what, topic): (&'static str, Option<&str>),
-        why: Option<&str>,
-        at_ms: i64,
-    ) {
-        let key = (who.to_owned(), what);
-        let told = self.denials.get(&key);
-        match why {
-            None => {
-                if told.is_some_and(|told| told.as_deref() == topic) {
-                    self.denials.remove(&key);
-                }
-            }
-            Some(why) => {
-                if told.is_none() {
-                    let of = topic.map_or_else(String::new, |topic| format!(" of {topic}"));
-                    let others = if topic.is_some() {
-                        ", others are not told"
-                    } else {
-                        ""
-                    };
-                    let text = format!("{name}, {what}{of}: {why}; asked again after a minute{others}");
-                    self.log.push(at_ms, Severity::Warning, text);
-                    self.denials.insert(key, topic.map(str::to_owned));
-                }
-            }
-        }
-    }
-
     fn fold_broker(&mut self, id: BrokerId, told: BrokerTold, at_ms: i64, retry_at_ms: Option<i64>) {
-        let who = format!("{}/{id}", id.cluster);
-        let (topic, kind) = match &told {
-            BrokerTold::Runtime(_) => (None, "runtime"),
-            BrokerTold::Config(_) => (None, "config"),
-            BrokerTold::Ha(_) => (None, "ha"),
-            BrokerTold::Topics(_) => (None, "topics"),
-            BrokerTold::TopicRate(topic, _) => (Some(topic.clone()), "rate"),
-            BrokerTold::Lag(_) => (None, "lag"),
-            BrokerTold::Stranded(_) => (None, "all positions"),
-            BrokerTold::Half(_) => (None, "half messages"),
-            BrokerTold::Dead(topic, _) => (Some(topic.clone()), "dead letters"),
-            BrokerTold::Missed(_) => (None, "missed"),
+        let what = match &told {
+            BrokerTold::Runtime(_) => ("runtime", None),
+            BrokerTold::Config(_) => ("config", None),
+            BrokerTold::Ha(_) => ("ha", None),
+            BrokerTold::Topics(_) => ("topics", None),
+            BrokerTold::TopicRate(topic, _) => ("rate", Some(topic.clone())),
+            BrokerTold::Lag(_) => ("lag", None),
+            BrokerTold::Stranded(_) => ("all positions", None),
+            BrokerTold::Half(_) => ("half messages", None),
+            BrokerTold::Dead(topic, _) => ("dead letters", Some(topic.clone())),
+            BrokerTold::Missed(_) => ("missed", None),
         };
-        let key = topic
-            .as_ref()
-            .map_or_else(|| who.clone(), |t| format!("{who}/{t}"));
+        let who = format!("{}/{id}", id.cluster);
         // A late answer of a broker that was dropped must not bring it back.
         let Some(index) = self.snapshot.brokers.iter().position(|b| b.broker == id) else {
             return;
         };
-        if !self.is_news(&key, kind, at_ms) {
+        let parts = self.parts.entry(id.clone()).or_default();
+        if !parts.heard.is_news(&what, at_ms) {
             return;
         }
-        let name = id.to_string();
-        self.note_denial((&who, &name), (kind, topic.as_deref()), told.denial(), at_ms);
-        let parts = self.parts.entry(id.clone()).or_default();
+        if let Some(line) = denial(&mut parts.heard, &id.to_string(), &what, told.verdict()) {
+            self.log.push(at_ms, Severity::Warning, line);
+        }
         let broker = &mut self.snapshot.brokers[index];
         if told.is_alive() {
             broker.last_answer_ms = Some(broker.last_answer_ms.map_or(at_ms, |at| at.max(at_ms)));
@@ -245,6 +204,7 @@ impl Model {
                         let names: HashSet<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
                         parts.rates.retain(|name, _| names.contains(name.as_str()));
                         parts.dead.retain(|name, _| names.contains(name.as_str()));
+                        parts.heard.keep_topics(&names);
                         let first = parts.topics.get().is_none();
                         for name in names.iter().filter(|name| name.starts_with(DLQ_PREFIX)) {
                             let growth = if first { Growth::default() } else { Growth::NEW };
@@ -299,6 +259,7 @@ impl Model {
                     let told = parts.flows.read(at_ms, rows, parts.get.value(), writes);
                     self.topics_changed |= !told.is_empty();
                     self.rates_told.extend(told);
+                    parts.standing.look(rows, at_ms);
                 }
                 put(&mut parts.lag, answer, at_ms);
                 self.lag_changed = true;
@@ -309,6 +270,24 @@ impl Model {
             }
         }
     }
+}
+
+/// What the event log says of a denial, where that was not said yet. A failure of another kind allows nothing.
+fn denial(heard: &mut Heard, name: &str, what: &What, verdict: Option<Result<(), &str>>) -> Option<String> {
+    let why = match verdict? {
+        Err(why) => why,
+        Ok(()) => {
+            heard.allows(what);
+            return None;
+        }
+    };
+    let (kind, topic) = what;
+    let (of, others) = match topic {
+        Some(topic) => (format!(" of {topic}"), ", others are not told"),
+        None => (String::new(), ""),
+    };
+    let line = format!("{name}, {kind}{of}: {why}; asked again after a minute{others}");
+    heard.denies(what).then_some(line)
 }
 
 /// Stores an answer, or the reason beside the earlier answer.

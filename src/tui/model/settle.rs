@@ -190,11 +190,6 @@ impl Model {
     }
 
     fn settle_groups(&mut self, now_ms: i64) {
-        let told = (self.parts.values()).flat_map(|parts| {
-            let rows = parts.lag.get().into_iter().flatten();
-            rows.map(|row| (row, parts.lag.as_of_ms))
-        });
-        self.standing.look(told);
         let mut groups: BTreeMap<&str, Vec<GroupLag>> = BTreeMap::new();
         let mut as_of = i64::MAX;
         for parts in self.parts.values() {
@@ -262,8 +257,11 @@ impl Model {
             });
             let Some(age) = ages.min() else { continue };
             let registered_ms = now_ms.saturating_sub(age);
-            let who = format!("{}/{}", broker.broker.cluster, broker.broker);
-            let tried_ms = self.tried.get(&(who, "runtime")).copied().unwrap_or(i64::MAX);
+            let tried = self
+                .parts
+                .get(&broker.broker)
+                .and_then(|parts| parts.heard.of("runtime"));
+            let tried_ms = tried.unwrap_or(i64::MAX);
             let known_ms = self.hurry.get(&broker.broker).copied().unwrap_or(i64::MIN);
             if registered_ms > tried_ms.max(known_ms.saturating_add(SAME_BEAT_MS)) {
                 self.hurry.insert(broker.broker.clone(), registered_ms);

@@ -143,6 +143,10 @@ fn a_denial_and_a_bad_reply_are_told_once() {
         told(&m),
         ["a:0, runtime: denied: no permission; asked again after a minute"]
     );
+    // A call that fails in between allows nothing.
+    m.fold(runtime("a", Err("timed out".into()), 6500));
+    m.fold(runtime("a", Err("denied: no permission".into()), 7000));
+    assert_eq!(told(&m).len(), 1);
     m.fold(runtime("a", Ok(1), 8000));
     m.fold(runtime("a", Err("denied: again".into()), 9000));
     assert_eq!(told(&m).len(), 2);
@@ -441,6 +445,34 @@ fn retries_dead_letters_and_half_messages_are_told_with_what_is_missing() {
         23_000,
     ));
     assert!(m.dead_total().partial);
+}
+
+#[test]
+fn a_position_stands_by_the_looks_at_its_own_broker() {
+    let mut m = model();
+    let row = |broker: &str, committed: i64| GroupLag {
+        group: "G".into(),
+        topic: "T".into(),
+        broker: broker.into(),
+        committed: Some(committed),
+        max: 9,
+        ..GroupLag::default()
+    };
+    let mut look = |broker: &str, answer: Answer<Vec<GroupLag>>, at_ms: i64| {
+        m.fold(Update {
+            at_ms,
+            retry_at_ms: None,
+            told: Told::Broker(id(broker), BrokerTold::Lag(answer)),
+        });
+        m.settle(at_ms, INTERVAL);
+        ["a", "b"].map(|broker| m.unmoved(&row(broker, 5)).map(|d| d.as_secs()))
+    };
+    assert_eq!(look("a", Ok(vec![row("a", 5)]), 2_000), [Some(0), None]);
+    assert_eq!(look("b", Ok(vec![row("b", 5)]), 4_000), [Some(0), Some(0)]);
+    assert_eq!(look("a", Ok(vec![row("a", 5)]), 12_000), [Some(10), Some(0)]);
+    // No answer proves nothing, and takes nothing back.
+    assert_eq!(look("a", Err("timed out".into()), 14_000), [Some(10), Some(0)]);
+    assert_eq!(look("b", Ok(Vec::new()), 16_000), [Some(10), None]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::client::snapshot::{
 use crate::client::stranded::Stranded;
 use crate::protocol::model::DataVersion;
 use crate::tui::record::Recorded;
+use crate::tui::refusal::Kind;
 use crate::tui::want::{Found, Want};
 
 /// Topics of one broker by name.
@@ -109,33 +110,35 @@ impl BrokerTold {
     }
 }
 
-/// The reason of a failure, where it is a denial.
-fn denial<T>(answer: &Answer<T>) -> Option<&str> {
-    let why = answer.as_ref().err()?;
-    why.starts_with("denied").then_some(why)
+/// That the server allowed it, or why it denied it; `None` where it said neither.
+fn verdict<T>(answer: &Answer<T>) -> Option<Result<(), &str>> {
+    match answer {
+        Ok(_) => Some(Ok(())),
+        Err(why) => (Kind::of(why) == Kind::Denied).then_some(Err(why)),
+    }
 }
 
 impl ServerTold {
-    pub(super) fn denial(&self) -> Option<&str> {
+    pub(super) fn verdict(&self) -> Option<Result<(), &str>> {
         match self {
-            Self::Cluster(answer) => denial(answer),
-            Self::Config(answer) => denial(answer),
-            Self::Topics(answer) => denial(answer),
+            Self::Cluster(answer) => verdict(answer),
+            Self::Config(answer) => verdict(answer),
+            Self::Topics(answer) => verdict(answer),
         }
     }
 }
 
 impl BrokerTold {
-    pub(super) fn denial(&self) -> Option<&str> {
+    pub(super) fn verdict(&self) -> Option<Result<(), &str>> {
         match self {
-            Self::Runtime(answer) => denial(answer),
-            Self::Config(answer) => denial(answer),
-            Self::Ha(answer) => denial(answer),
-            Self::Topics(answer) => denial(answer),
-            Self::TopicRate(_, answer) => denial(answer),
-            Self::Lag(answer) => denial(answer),
-            Self::Stranded(answer) => denial(answer),
-            Self::Half(answer) | Self::Dead(_, answer) => denial(answer),
+            Self::Runtime(answer) => verdict(answer),
+            Self::Config(answer) => verdict(answer),
+            Self::Ha(answer) => verdict(answer),
+            Self::Topics(answer) => verdict(answer),
+            Self::TopicRate(_, answer) => verdict(answer),
+            Self::Lag(answer) => verdict(answer),
+            Self::Stranded(answer) => verdict(answer),
+            Self::Half(answer) | Self::Dead(_, answer) => verdict(answer),
             Self::Missed(_) => None,
         }
     }

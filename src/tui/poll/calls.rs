@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Behind, Job, Outcome, STRANDED, Target};
-use crate::client::error::reason;
 use crate::client::snapshot::{BrokerId, Fault};
 use crate::client::stranded::Ends;
 use crate::client::{CallError, Client, Deadline, Error, Server};
-use crate::protocol::codes;
 use crate::tui::model::{BrokerTold, ServerTold, Told};
+use crate::tui::refusal::{Kind, short};
 
 /// The answer to a job, what it means, and how long it took without the time before its turn.
 pub(super) async fn ask(
@@ -117,7 +116,7 @@ fn judged<T>(answer: Result<T, Error>) -> (Result<T, Fault>, Outcome) {
     };
     let why = short(&error);
     let outcome = match &error {
-        _ if is_refusal(&why) => Outcome::Refused,
+        _ if Kind::of(&why).is_refusal() => Outcome::Refused,
         Error::Call {
             source: CallError::Busy { .. },
             ..
@@ -130,32 +129,4 @@ fn judged<T>(answer: Result<T, Error>) -> (Result<T, Fault>, Outcome) {
         ..Fault::from(&error)
     };
     (Err(fault), outcome)
-}
-
-const DENIED: &str = "denied";
-const NOT_SUPPORTED: &str = "n/a";
-
-/// A short reason for a cell.
-pub fn short(error: &Error) -> String {
-    let Error::Call { source, .. } = error else {
-        return error.to_string();
-    };
-    match source {
-        CallError::Remote { code, remark, .. } if *code == codes::NO_PERMISSION => {
-            format!("{DENIED}: {remark}")
-        }
-        CallError::Remote { code, .. } if *code == codes::REQUEST_CODE_NOT_SUPPORTED => {
-            format!("{NOT_SUPPORTED}: not supported by this server")
-        }
-        CallError::Protocol { source, .. } => format!("bad reply: {source}"),
-        CallError::Unsendable { source, .. } => format!("not sent: {source}"),
-        source => reason(source),
-    }
-}
-
-/// True for a reason of [`short`] that stays: asking again soon would bring the same.
-pub fn is_refusal(why: &str) -> bool {
-    [DENIED, NOT_SUPPORTED]
-        .iter()
-        .any(|word| why.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
 }

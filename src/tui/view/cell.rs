@@ -1,6 +1,7 @@
 //! How a value of a certain age is shown: itself, with `~` while doubtful, `✗` when it failed, `?` when unknown.
 
 use crate::client::snapshot::{BrokerState, Seen};
+use crate::tui::refusal::Kind;
 use crate::tui::table::Cell;
 
 use super::age_ms;
@@ -81,11 +82,11 @@ pub fn of_broker<T>(
 
 /// `denied`, `n/a` and what cannot be read are answers of a kind; everything else is `✗`.
 pub(super) fn failure(why: Option<&str>) -> Cell {
-    match why {
-        Some(why) if why.starts_with("denied") => Cell::of("denied", Role::Warn),
-        Some(why) if why.starts_with("n/a") => Cell::text("n/a"),
-        Some(why) if why.starts_with("bad reply") => Cell::of("bad reply", Role::Crit),
-        _ => Cell::failed(),
+    match why.map(Kind::of) {
+        Some(Kind::Denied) => Cell::of("denied", Role::Warn),
+        Some(Kind::NotSupported) => Cell::text("n/a"),
+        Some(Kind::BadReply) => Cell::of("bad reply", Role::Crit),
+        Some(Kind::Failure) | None => Cell::failed(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One group: its queues, its clients, its backlog over time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use ratatui::buffer::Buffer;
@@ -12,7 +12,7 @@ use super::{grid, groups, text, topics};
 use crate::client::doctor::is_old_client;
 use crate::client::findings::Subject;
 use crate::client::lag::GroupKind;
-use crate::client::snapshot::{GroupState, told_sum};
+use crate::client::snapshot::{GroupLag, GroupState, told_sum};
 use crate::client::stuck::{self, Standing};
 use crate::tui::app::App;
 use crate::tui::history;
@@ -124,8 +124,10 @@ pub fn queues(app: &App) -> Table {
     };
     let owners = owners(app);
     let all_told = told(app).is_some_and(|told| {
-        let said = |id: &str| told.iter().any(|c| c.id == id && c.told.is_ok());
-        !detail.clients.is_empty() && detail.clients.iter().all(|c| said(&c.id))
+        let said: HashSet<&str> = (told.iter().filter(|c| c.told.is_ok()))
+            .map(|c| c.id.as_str())
+            .collect();
+        !detail.clients.is_empty() && detail.clients.iter().all(|c| said.contains(c.id.as_str()))
     });
     let broadcast = detail.kind == GroupKind::Broadcasting;
     let partial = is_partial(app, detail);
@@ -217,9 +219,7 @@ pub fn clients(app: &App) -> Table {
     let Some(detail) = detail(app) else {
         return table;
     };
-    let told: HashMap<&str, &ClientDetail> = (told(app).into_iter().flatten())
-        .map(|c| (c.id.as_str(), c))
-        .collect();
+    let members = Members::of(app, detail);
     for client in &detail.clients {
         let mut cells = vec![
             Cell::text(&client.id),
@@ -228,7 +228,7 @@ pub fn clients(app: &App) -> Table {
             Cell::text(&client.addr),
         ];
         if is_drilled(app) {
-            cells.extend(numbers(app, detail, client, &told));
+            cells.extend(numbers(app, detail, client, &members));
         }
         table.rows.push(Row {
             id: client.id.clone(),
@@ -240,12 +240,54 @@ pub fn clients(app: &App) -> Table {
     table
 }
 
-/// What is wrong with a client by what the broker knows: older than it may be, or than others of its kind.
-fn old_version(detail: &GroupDetail, line: &ClientLine) -> Option<(String, Role)> {
-    let kind = detail.clients.iter().filter(|c| c.language == line.language);
-    let newest = kind.map(|c| c.version_code).max().unwrap_or(0);
-    (is_old_client(line.version_code) || line.version_code < newest)
-        .then(|| ("! OLD VERSION ".to_owned(), Role::Warn))
+/// What the rows of clients need of each other and of the queues, gathered once for all of them.
+struct Members<'a> {
+    told: HashMap<&'a str, &'a Result<ClientTold, String>>,
+    /// Positions by topic, broker and queue.
+    queues: HashMap<(&'a str, &'a str, i32), &'a GroupLag>,
+    /// Newest version by language.
+    newest: HashMap<&'a str, i32>,
+    /// How many subscriptions they have, and the usual one.
+    subscriptions: (usize, Option<&'a str>),
+    /// Brokers on which the group is paused: they refuse its pulls.
+    paused: HashSet<&'a str>,
+}
+
+impl<'a> Members<'a> {
+    fn of(app: &'a App, detail: &'a GroupDetail) -> Self {
+        let asked = || told(app).into_iter().flatten();
+        let mut newest = HashMap::new();
+        for client in &detail.clients {
+            let newest = newest.entry(client.language.as_str()).or_insert(0);
+            *newest = client.version_code.max(*newest);
+        }
+        let queue = |row: &'a GroupLag| ((row.topic.as_str(), row.broker.as_str(), row.queue), row);
+        Self {
+            told: asked().map(|c| (c.id.as_str(), &c.told)).collect(),
+            queues: detail.queues.iter().map(queue).collect(),
+            newest,
+            subscriptions: usual(asked().filter_map(|c| c.told.as_ref().ok())),
+            paused: detail.paused().collect(),
+        }
+    }
+
+    /// The queues that a client holds and that the group has a position in.
+    fn held<'b>(
+        &'b self,
+        told: &'b ClientTold,
+    ) -> impl Iterator<Item = (&'b (String, String, i32), &'b GroupLag)> {
+        told.queues.iter().filter_map(|key| {
+            let row = self.queues.get(&(key.0.as_str(), key.1.as_str(), key.2))?;
+            Some((key, *row))
+        })
+    }
+
+    /// What is wrong with a client by what the broker knows: older than it may be, or than others of its kind.
+    fn old_version(&self, line: &ClientLine) -> Option<(String, Role)> {
+        let newest = self.newest.get(line.language.as_str()).copied().unwrap_or(0);
+        (is_old_client(line.version_code) || line.version_code < newest)
+            .then(|| ("! OLD VERSION ".to_owned(), Role::Warn))
+    }
 }
 
 /// The subscription that most clients have; `None` when they all have the same, or nobody knows which is meant.
@@ -259,16 +301,10 @@ fn usual<'a>(told: impl Iterator<Item = &'a ClientTold>) -> (usize, Option<&'a s
     (counts.len(), usual.next().filter(|_| usual.next().is_none()))
 }
 
-fn numbers(
-    app: &App,
-    detail: &GroupDetail,
-    line: &ClientLine,
-    told: &HashMap<&str, &ClientDetail>,
-) -> Vec<Cell> {
+fn numbers(app: &App, detail: &GroupDetail, line: &ClientLine, members: &Members<'_>) -> Vec<Cell> {
     let mut flags: Vec<(String, Role)> = Vec::new();
-    let old = old_version(detail, line);
-    let all = told;
-    let told = match told.get(line.id.as_str()).map(|c| &c.told) {
+    let old = members.old_version(line);
+    let told = match members.told.get(line.id.as_str()) {
         None => {
             let mut cells: Vec<Cell> = (0..7).map(|_| Cell::unknown()).collect();
             cells.push(old.map_or_else(Cell::unknown, |(flag, role)| Cell::of(flag, role)));
@@ -281,20 +317,14 @@ fn numbers(
         }
         Some(Ok(told)) => told,
     };
-    let mine = |topic: &str, broker: &str, queue: i32| {
-        told.queues
-            .iter()
-            .any(|(t, b, q)| t == topic && b == broker && *q == queue)
-    };
-    let held = (detail.queues.iter()).filter(|row| mine(&row.topic, &row.broker, row.queue));
-    let lag = told_sum(held.filter_map(crate::client::snapshot::GroupLag::lag));
+    let lag = told_sum(members.held(told).filter_map(|(_, row)| row.lag()));
     // As old as it was when the client answered: since then nobody looked.
     let answered_ms = app.found(&Want::Clients(name(app).to_owned())).as_of_ms;
     let pull_ms = told.last_pull_ms.map(|at| super::age_ms(answered_ms, at));
-    if is_stuck(app, detail, told) {
+    if is_stuck(app, detail, told, members) {
         flags.push(("✗ STUCK ".to_owned(), Role::Crit));
     }
-    let (subscriptions, usual) = usual(all.values().filter_map(|c| c.told.as_ref().ok()));
+    let (subscriptions, usual) = members.subscriptions;
     if subscriptions > 1 && usual != Some(told.subscription.as_str()) {
         flags.push(("✗ SUB MISMATCH ".to_owned(), Role::Crit));
     }
@@ -332,22 +362,22 @@ fn numbers(
 }
 
 /// True when a client does not get on with a queue that it holds and that has something to read. Where the group is
-/// paused its pulls are refused.
-fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold) -> bool {
-    if detail.kind == GroupKind::Broadcasting || detail.values("consume-enable").any(|v| v == "false") {
+/// paused it need not.
+fn is_stuck(app: &App, detail: &GroupDetail, told: &ClientTold, members: &Members<'_>) -> bool {
+    if detail.kind == GroupKind::Broadcasting {
         return false;
     }
-    detail.queues.iter().any(|row| {
-        let key = (row.topic.clone(), row.broker.clone(), row.queue);
+    members.held(told).any(|(key, row)| {
         let standing = || Standing {
-            unmoved: app.shown().standing.unmoved(row),
-            consumed: (told.consumed_ms.get(&key))
+            unmoved: app.shown().unmoved(row),
+            consumed: (told.consumed_ms.get(key))
                 .and_then(|at| stuck::ago(told.last_pull_ms.unwrap_or(app.shown_ms()), *at)),
-            waits: (detail.oldest.get(&key))
+            waits: (detail.oldest.get(key))
                 .and_then(|stored| stored.as_ref().ok())
                 .map(|stored| Duration::from_millis(super::age_on(app, &row.broker, *stored))),
         };
-        row.lag().is_some_and(|lag| lag > 0) && told.queues.contains(&key) && standing().is_stuck()
+        let waits = row.lag().is_some_and(|lag| lag > 0) && !members.paused.contains(row.broker.as_str());
+        waits && standing().is_stuck()
     })
 }
 

@@ -263,15 +263,9 @@ pub fn effect_lines(app: &App, columns: usize) -> Vec<Vec<Piece>> {
 /// What the preview says beside its rows.
 fn facts(sheet: &Sheet) -> Vec<Vec<Piece>> {
     let mut lines = Vec::new();
-    let of = |key: &str| {
-        let json = sheet.total(key)?;
-        serde_json::from_str::<serde_json::Value>(json)
-            .ok()
-            .filter(|value| !value.is_null())
-    };
     let replay = || {
-        let took = Duration::from_secs(of("replay_seconds")?.as_u64()?);
-        let rate = of("consume_tps")?.as_f64()?;
+        let took = Duration::from_secs(sheet.total("replay_seconds")?.as_u64()?);
+        let rate = sheet.total("consume_tps")?.as_f64()?;
         Some(format!(
             ", ~{} at {}/s, less if caught up",
             duration(took),
@@ -280,25 +274,19 @@ fn facts(sheet: &Sheet) -> Vec<Vec<Piece>> {
     };
     for key in ["replays", "skips", "clients"] {
         let Some(value) = sheet.total(key) else { continue };
-        let unit = match (key, value) {
-            ("clients", "0") => " online: the offsets are written, the group goes on there".to_owned(),
+        let unit = match (key, value.as_i64()) {
+            ("clients", Some(0)) => " online: the offsets are written, the group goes on there".to_owned(),
             ("clients", _) => " online: told by the broker; their next commits are watched".to_owned(),
             ("replays", _) => format!(" messages{}", replay().unwrap_or_default()),
             _ => " messages".to_owned(),
         };
-        let value = value
-            .parse::<i64>()
-            .map_or_else(|_| value.to_owned(), text::grouped);
+        let value = value.as_i64().map_or_else(|| value.to_string(), text::grouped);
         lines.push(pair(key, format!("{value}{unit}")));
     }
     // Brokers that would do the same stand together.
     let mut alike: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    for broker in of("brokers")
-        .as_ref()
-        .and_then(|all| all.as_array())
-        .into_iter()
-        .flatten()
-    {
+    let brokers = sheet.total("brokers").and_then(|all| all.as_array());
+    for broker in brokers.into_iter().flatten() {
         let word = |key: &str| broker[key].as_str().unwrap_or("?").to_owned();
         alike
             .entry((word("version"), word("means")))
@@ -308,14 +296,14 @@ fn facts(sheet: &Sheet) -> Vec<Vec<Piece>> {
     for ((version, means), names) in alike {
         lines.push(pair("brokers", format!("{} {version}, {means}", names.join(" "))));
     }
-    if of("popping").is_some_and(|pops| pops == true) {
+    if sheet.total("popping").is_some_and(|pops| pops == true) {
         let back = "messages held and not acknowledged come back after their invisible time";
         lines.push(vec![
             (format!("{:<9} ", "pop"), Role::Label),
             (back.to_owned(), Role::Warn),
         ]);
     }
-    if let Some(file) = of("undo_file").as_ref().and_then(|file| file.as_str()) {
+    if let Some(file) = sheet.total("undo_file").and_then(|file| file.as_str()) {
         lines.push(pair("undo", format!("kept in {file}")));
     }
     lines

@@ -744,24 +744,14 @@ fn sheet() -> Sheet {
                 at,
             ]),
         ],
-        summary: vec![
-            ("replays".into(), "851484".into()),
-            ("skips".into(), "2".into()),
-            ("clients".into(), "12".into()),
-            (
-                "brokers".into(),
-                r#"[{"broker":"broker-a","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"},
-                    {"broker":"broker-b","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"}]"#
-                    .into(),
-            ),
-            ("popping".into(), "false".into()),
-            ("consume_tps".into(), "2700.0".into()),
-            ("replay_seconds".into(), "316".into()),
-            (
-                "undo_file".into(),
-                r#""/home/op/.local/state/rmq/offsets/CID_audit-TIME.json""#.into(),
-            ),
-        ],
+        summary: serde_json::from_str(
+            r#"{"replays": 851484, "skips": 2, "clients": 12,
+                "brokers": [{"broker":"broker-a","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"},
+                    {"broker":"broker-b","version":"V5_3_3","server_side_reset":true,"means":"server-side reset on: right for offline groups too"}],
+                "popping": false, "consume_tps": 2700.0, "replay_seconds": 316,
+                "undo_file": "/home/op/.local/state/rmq/offsets/CID_audit-TIME.json"}"#,
+        )
+        .expect("JSON"),
         lines: Vec::new(),
         failed: Vec::new(),
     }

@@ -68,6 +68,26 @@ fn a_client_whose_listener_hangs_is_stuck() {
     assert_eq!(stands(&mut app, NOW + 10_000, committed), "! flow ctl");
     assert_eq!(stands(&mut app, NOW + 309_000, committed), "! flow ctl");
     assert_eq!(stands(&mut app, NOW + 310_000, committed), "✗ STUCK ! flow ctl");
+    // Where the group is paused it need not get on; elsewhere it must.
+    let mut at_ms = NOW + 310_000;
+    let mut paused_on = |app: &mut App, broker: Option<&str>| {
+        at_ms += 1;
+        let want = Want::Group("CID_pay".into());
+        let Some(Found::Group(mut detail)) = app.model.found(&want).get().cloned() else {
+            panic!("the group is known");
+        };
+        let names = detail.configs.keys().cloned().chain(["broker-b".to_owned()]);
+        let field = |name: String| {
+            let value = broker != Some(name.as_str());
+            (name, vec![("consume-enable".to_owned(), value.to_string())])
+        };
+        detail.configs = names.map(field).collect();
+        tell(app, at_ms, Told::Found(want, Ok(Found::Group(detail))));
+        cell(app, Pane::GroupClients, client, "FLAG")
+    };
+    assert_eq!(paused_on(&mut app, Some("broker-b")), "✗ STUCK ! flow ctl");
+    assert_eq!(paused_on(&mut app, Some("broker-a")), "! flow ctl");
+    assert_eq!(paused_on(&mut app, None), "✗ STUCK ! flow ctl");
     assert_eq!(
         stands(&mut app, NOW + 320_000, committed + 1),
         "! flow ctl",
