@@ -69,6 +69,12 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
         }
         let Some(lag) = group.total_lag() else { continue };
         let lag_text = format!("{}{}", if group.partial { "at least " } else { "" }, grouped(lag));
+        let waits = e
+            .trends
+            .waits
+            .get(&group.name)
+            .filter(|(age, _)| *age > LAG_AGE_MS);
+        let mut rises = false;
         if let Some((time, slope)) = e
             .trends
             .lag_rising
@@ -94,6 +100,11 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                 Some(cause) => format!("rising for {since}; {cause}"),
                 None => format!("rising for {since}"),
             };
+            let detail = match waits {
+                Some((age, _)) => format!("{detail}; oldest message waits {}", span(*age)),
+                None => detail,
+            };
+            rises = severity == Severity::Warning;
             found.push(finding.detail(detail));
         }
         match e.details {
@@ -107,10 +118,7 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                         subject(),
                         text,
                     ));
-                } else if let Some((age, broker)) =
-                    e.trends.waits.get(&group.name).filter(|(a, _)| *a > LAG_AGE_MS)
-                    && lag > 0
-                {
+                } else if let Some((age, broker)) = waits.filter(|_| lag > 0 && !rises) {
                     let text = format!(
                         "group {} lag {lag_text}, oldest message waits {} ({broker})",
                         group.name,

@@ -140,13 +140,8 @@ async fn offsets_move_as_the_preview_says_and_back() {
         program.press("\x01");
         program.shows("Type CG");
         let wanted = program.contents();
-        let wanted = wanted
-            .split("Type ")
-            .nth(1)
-            .unwrap()
-            .split(" to go on")
-            .next()
-            .unwrap();
+        let (wanted, _) = wanted.split_once(" to go on").unwrap();
+        let (_, wanted) = wanted.rsplit_once("Type ").unwrap();
         let text = format!("{wanted}\r");
         program.press(&text);
         program.shows("✓ done");

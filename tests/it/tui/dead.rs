@@ -323,7 +323,7 @@ fn a_letter_that_is_sent_again_from_the_screen_is_consumed() {
     let runtime = runtime();
     let (cluster, _) = runtime.block_on(with_letters(2));
     let mut program = Program::start(&cluster.addr.to_string(), &["--screen", "dlq"]);
-    program.shows("Dead letters  1 groups");
+    program.shows("Dead letters  1 group ");
     program.press("\r");
     // The newest letter is what the plan is about.
     program.shows("1 selected → T 1");
