@@ -243,6 +243,7 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
     if prepared.changes.is_empty() {
         return change::nothing(session);
     }
+    accounts::refuse_incomplete(&prepared.changes)?;
     let resized = prepared.changes.iter().filter(|change| change.resizes());
     let names: BTreeSet<&str> = resized.map(Change::name).collect();
     let names: Vec<&str> = names.into_iter().collect();
@@ -268,7 +269,6 @@ pub async fn apply(session: &Session, args: &ApplyArgs) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    accounts::refuse_incomplete(&prepared.changes)?;
     if !session.dry_run {
         refuse_in_use(session, &prepared).await?;
     }
@@ -498,12 +498,13 @@ async fn touched(session: &Session, plan: &mut Plan, changes: &[Change]) {
         let servers: &mut Vec<Server> = all.entry(name).or_default();
         servers.push(change.broker().server());
     }
-    for (name, servers) in topics {
-        plan.impact.push(session.client.use_of_topic(servers, name).await);
-    }
-    for (name, servers) in groups {
-        plan.impact.push(session.client.use_of_group(servers, name).await);
-    }
+    let client = &session.client;
+    let topics = topics.into_iter().collect();
+    let of_topics = client.each(topics, |(name, servers)| client.use_of_topic(servers, name));
+    let groups = groups.into_iter().collect();
+    let of_groups = client.each(groups, |(name, servers)| client.use_of_group(servers, name));
+    let (of_topics, of_groups) = tokio::join!(of_topics, of_groups);
+    plan.impact.extend(of_topics.into_iter().chain(of_groups));
 }
 
 /// How a broker is called again; one that nobody registered has an address only.

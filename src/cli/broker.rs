@@ -316,6 +316,9 @@ async fn describe(session: &Session, selector: BrokerSelector) -> Result<Objects
     for broker in &snapshot.brokers {
         answered |= broker.answers();
         let own_failure = failure(broker).map(|f| {
+            if broker.refusal().is_some() {
+                return f;
+            }
             // Its own hint is this command.
             with_registrations(f, broker).hint(format!(
                 "the broker's process and log at {}; a container's address is mapped with --broker-map FROM=TO",

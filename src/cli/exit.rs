@@ -385,7 +385,7 @@ fn call(request: &str, server: &str, whole: &CallError) -> Failure {
             TIMEOUT,
             format!("{server} was not asked: the time of the command was used up before"),
         )
-        .hint("a longer --deadline"),
+        .hint("a longer --deadline, or a longer --timeout where none was given"),
         CallError::Busy { .. } => {
             base(REJECTED, format!("too many calls are waiting for {server}")).hint("a smaller --parallel")
         }

@@ -158,8 +158,18 @@ async fn look(session: &Session, args: &LagArgs) -> Result<Rows, Failure> {
     };
     summarize(session, args, &groups, &oldest, &errors, &mut listing);
     tell_unasked(session, args, &groups, aged, &mut listing);
-    if args.watch.watch.is_none() {
-        super::stranded::tell(session, &brokers, &args.groups, topic, Some(&mut listing)).await;
+    // The positions of a broadcasting group are on its clients.
+    let is_broadcast = |name: &String| {
+        groups
+            .get(name)
+            .is_some_and(|b| b.kind() == GroupKind::Broadcasting)
+    };
+    let named: Vec<String> = (args.groups.iter())
+        .filter(|name| !is_broadcast(name))
+        .cloned()
+        .collect();
+    if args.watch.interval().is_none() && (args.groups.is_empty() || !named.is_empty()) {
+        super::stranded::tell(session, &brokers, &named, topic, Some(&mut listing)).await;
     }
     listing.errors = errors;
     if answered && let Some(failure) = over(args, &groups, &oldest) {

@@ -141,7 +141,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             topic,
             scope,
             watch,
-        } => watch::print(session, &watch, || get(session, &group, topic.as_deref(), &scope)).await,
+        } => {
+            let watched = watch.interval().is_some();
+            let look = || get(session, &group, topic.as_deref(), &scope, watched);
+            watch::print(session, &watch, look).await
+        }
         Command::Set(args) => set(session, args).await,
         Command::Export(args) => export(session, &args).await,
         Command::Import(args) => import(session, args).await,
@@ -155,6 +159,7 @@ async fn get(
     group: &str,
     topic: Option<&str>,
     scope: &ScopeArgs,
+    watched: bool,
 ) -> Result<Rows, Failure> {
     let client = &session.client;
     let brokers = scope.brokers(session, Which::Masters).await?;
@@ -216,7 +221,9 @@ async fn get(
         }
         session.note(&format!("{group} has no committed offsets"));
     }
-    super::stranded::tell(session, &brokers, &[group.to_owned()], topic, Some(&mut listing)).await;
+    if !watched {
+        super::stranded::tell(session, &brokers, &[group.to_owned()], topic, Some(&mut listing)).await;
+    }
     Ok(Rows {
         some_answered: !listing.rows.is_empty() || listing.errors.is_empty(),
         listing,

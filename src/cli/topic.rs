@@ -170,7 +170,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             sum,
             scope,
             watch,
-        } => watch::print(session, &watch, || status(session, &name, queue, sum, &scope)).await,
+        } => {
+            let watched = watch.interval().is_some();
+            let look = || status(session, &name, (queue, sum), &scope, watched);
+            watch::print(session, &watch, look).await
+        }
     }
 }
 
@@ -676,9 +680,9 @@ fn status_listing() -> Listing {
 async fn status(
     session: &Session,
     name: &str,
-    queue: Option<i32>,
-    sum: bool,
+    (queue, sum): (Option<i32>, bool),
     scope: &ScopeArgs,
+    watched: bool,
 ) -> Result<Rows, Failure> {
     let client = &session.client;
     let scope = scope.scope(session)?;
@@ -765,7 +769,9 @@ async fn status(
     }
     listing.summary.insert("messages".into(), total.into());
     listing.summary.insert("put_tps".into(), tps.into());
-    super::stranded::tell(session, &brokers, &[], Some(name), Some(&mut listing)).await;
+    if !watched {
+        super::stranded::tell(session, &brokers, &[], Some(name), Some(&mut listing)).await;
+    }
     Ok(Rows {
         listing,
         some_answered: answered,

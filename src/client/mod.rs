@@ -1,7 +1,7 @@
 //! The admin library under the CLI and the TUI: no printing, no terminal.
 //!
 //! A [`Client`] holds the name-server list, the connection pool and the address map. Operations return values; a
-//! fan-out asks all its targets at once, has one deadline for all of them and gives one result a target.
+//! fan-out asks all its targets at once, gives each its own time and gives one result a target.
 
 pub mod address_map;
 pub mod admin;

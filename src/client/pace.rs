@@ -6,8 +6,8 @@
 //!
 //! A part of both is kept for the first rank, so that a screen that asks much does not make the others blind.
 //!
-//! An operation that asks hundreds of things shares one [`Deadline`]; the time that its calls stand in a line which moves
-//! does not count against it. A line that does not move (all calls hang) costs one deadline, as without a budget.
+//! Of calls that share one absolute [`Deadline`] the time that they stand in a line which moves does
+//! not count against it. A line that does not move (all calls hang) costs one deadline, as without a budget.
 //! At one or two calls a second the next call leaves a whole second after the last and the rounding of timers later; a
 //! line moves as long as that takes no longer than a tenth of a second more.
 //!

@@ -23,11 +23,11 @@ const DEFAULT_QUEUES: i32 = 4;
 /// Other brokers that are tried after a refusal, as Java's `retryTimesWhenSendFailed`.
 const RETRIES: usize = 2;
 
-/// Refusals after which Java's producer goes on with another broker (`DefaultMQProducer.retryResponseCodes`).
+/// Refusals after which Java's producer goes on with another broker (`DefaultMQProducer.retryResponseCodes`); not
+/// SYSTEM_ERROR, which a DLedger leader answers also for a message that it has appended and that may stay.
 const ELSEWHERE: &[i32] = &[
     codes::TOPIC_NOT_EXIST,
     codes::SERVICE_NOT_AVAILABLE,
-    codes::SYSTEM_ERROR,
     codes::SYSTEM_BUSY,
     codes::NO_PERMISSION,
     // NO_BUYER_ID and NOT_IN_CURRENT_UNIT, which no broker of ours answers.

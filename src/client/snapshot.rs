@@ -241,6 +241,11 @@ impl NameServerState {
     pub fn is_up(&self) -> bool {
         self.cluster.fresh().is_some()
     }
+
+    /// True when the newest look was answered, if only with a refusal.
+    pub fn is_alive(&self) -> bool {
+        self.is_up() || self.cluster.error.as_ref().is_some_and(|e| e.refusal.is_some())
+    }
 }
 
 /// The broker table of one name server.
@@ -347,6 +352,11 @@ impl BrokerState {
     /// What it said when the newest look was refused.
     pub fn refusal(&self) -> Option<&Refused> {
         self.runtime.error.as_ref()?.refusal.as_ref()
+    }
+
+    /// True when the newest look brought nothing at all: not even a refusal.
+    pub fn is_silent(&self) -> bool {
+        self.runtime.is_failed() && self.refusal().is_none()
     }
 
     /// True when the newest look was answered, if only with a refusal.

@@ -1,4 +1,4 @@
-//! One concurrent look at a whole cluster: every server is asked at once, all share one deadline.
+//! One concurrent look at a whole cluster: every server is asked at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl Client {
         for state in &mut states {
             state.registrations = name_servers
                 .iter()
-                .map(|ns| registration(ns, &state.broker, &state.addr, state.runtime.fresh().is_some()))
+                .map(|ns| registration(ns, &state.broker, &state.addr, state.is_alive()))
                 .collect();
         }
         Snapshot {

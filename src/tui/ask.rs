@@ -544,6 +544,9 @@ fn of_client(info: &ConsumerRunningInfo) -> ClientTold {
             .map(|(queue, _)| queue)
             .chain(popped.map(|(queue, _)| queue))
             .map(key)
+            // A queue that goes over to POP is in both for a while.
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .collect(),
         subscription: expressions(&info.subscription_set),
         cached: held().map(|(_, s)| i64::from(s.cached_msg_count)).sum(),

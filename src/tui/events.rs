@@ -79,7 +79,7 @@ impl Watch {
             if server.cluster.is_unasked() {
                 continue;
             }
-            let up = server.is_up();
+            let up = server.is_alive();
             let before = self.servers.insert(server.addr.clone(), up);
             let addr = &server.addr;
             match (before, up) {

@@ -173,7 +173,7 @@ impl Model {
     /// Masters that do not answer: their part is missing everywhere.
     pub fn silent_masters(&self) -> impl Iterator<Item = &BrokerState> {
         let masters = self.snapshot.brokers.iter().filter(|b| b.broker.is_master());
-        masters.filter(|b| b.runtime.is_failed())
+        masters.filter(|b| b.is_silent())
     }
 
     /// What is known of a question.
@@ -184,9 +184,9 @@ impl Model {
 
     fn lag_is_partial(&self) -> bool {
         let masters = self.snapshot.brokers.iter().filter(|b| b.broker.is_master());
-        masters.into_iter().any(|b| {
-            self.parts.get(&b.broker).is_none_or(|p| p.lag.fresh().is_none()) || b.runtime.is_failed()
-        })
+        masters
+            .into_iter()
+            .any(|b| self.parts.get(&b.broker).is_none_or(|p| p.lag.fresh().is_none()) || b.is_silent())
     }
 
     /// Messages a second stored by all masters.
@@ -306,7 +306,7 @@ impl Model {
         let mut total = Total::default();
         for broker in self.snapshot.brokers.iter().filter(|b| b.broker.is_master()) {
             match self.parts.get(&broker.broker).and_then(&number) {
-                Some(n) if broker.answers() => *total.value.get_or_insert(0.0) += n as f64,
+                Some(n) if broker.is_alive() => *total.value.get_or_insert(0.0) += n as f64,
                 _ => total.partial = true,
             }
         }

@@ -170,7 +170,7 @@ fn ask(app: &mut App, actions: &mut Vec<Action>) {
     }
     let masters: Vec<BrokerAt> = (app.model.snapshot.brokers.iter())
         // One that hangs would hold up every answer; the screens know that its part is missing.
-        .filter(|b| b.broker.is_master() && !b.runtime.is_failed())
+        .filter(|b| b.broker.is_master() && !b.is_silent())
         .map(|b| BrokerAt {
             id: b.broker.clone(),
             addr: b.addr.clone(),

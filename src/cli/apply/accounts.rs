@@ -11,7 +11,7 @@ use crate::client::declare::Declared;
 pub use crate::client::declare::accounts::place;
 use crate::client::declare::accounts::{Accounts, AccountsRead};
 use crate::client::declare::plan::Change;
-use crate::client::{BrokerAt, Deadline};
+use crate::client::{BrokerAt, Deadline, Error};
 
 /// What must be told for the work to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +50,20 @@ pub async fn read_accounts(
     let deadline = Deadline::after(session.timeout);
     let mut read = session.client.accounts(brokers, deadline).await;
     let is_kept = (read.held.values()).any(|accounts| accounts.users.is_some() || accounts.rules.is_some());
-    if !is_kept && reach == Reach::WhatIsKept {
-        read.failed.retain(|(broker, _)| broker.id.is_master());
+    if reach == Reach::WhatIsKept {
+        // A replica that is down is no reason to have no file: what its master keeps is in it.
+        let (failed, down) = std::mem::take(&mut read.failed)
+            .into_iter()
+            .partition(|(b, _)| b.id.is_master());
+        read.failed = failed;
+        let down: Vec<(BrokerAt, Error)> = down;
+        for (broker, e) in down.iter().filter(|_| is_kept) {
+            session.warn(&format!(
+                "the users and access rules of {} are not told: {}",
+                broker.id,
+                e.reason()
+            ));
+        }
     }
     let failures: Vec<Failure> = read.failed.iter().map(|(_, e)| Failure::from(e)).collect();
     Failure::over(&failures, false).map_err(Failure::unchanged)?;

@@ -77,6 +77,8 @@ impl Client {
             client_id: client.to_owned(),
             jstack_enable: stack,
         };
+        // One client costs one limit, however many of its brokers wait for it.
+        let deadline = Deadline::after(deadline.left());
         let mut last = None;
         for broker in brokers {
             match self.call(&broker.server(), &header, (), deadline).await {

@@ -1,5 +1,5 @@
-//! Users and access rules of a declaration. Each replica keeps its own, so a replica is a place like a master; nothing
-//! here ever holds a password that a broker told.
+//! Users and access rules of a declaration. Each replica keeps its own, so a replica is a place like a master. A
+//! password that a broker told is compared, and never printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

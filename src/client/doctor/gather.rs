@@ -84,7 +84,10 @@ impl Client {
             .map(|b| Missed {
                 server: format!("{} {}", b.broker, b.addr),
                 what: "what it has",
-                why: "it does not answer".into(),
+                why: match &b.runtime.error {
+                    Some(error) if error.refusal.is_some() => format!("it refuses: {error}"),
+                    _ => "it does not answer".into(),
+                },
             })
             .collect();
         let masters: Vec<BrokerAt> = snapshot

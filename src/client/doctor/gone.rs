@@ -57,7 +57,7 @@ fn replicas(snapshot: &Snapshot, found: &mut Vec<Finding>) {
             );
             continue;
         }
-        // A controller gives ids away in its own order, and the master is 0 whichever it was.
+        // A controller gives ids away in its own order, and the leader of a DLedger group is 0 whichever it was.
         let is_told = |key: &str| {
             master
                 .config
@@ -65,7 +65,8 @@ fn replicas(snapshot: &Snapshot, found: &mut Vec<Finding>) {
                 .and_then(|c| c.entries.get(key))
                 .map(String::as_str)
         };
-        if is_told("enableControllerMode") == Some("true") {
+        let moves = ["enableControllerMode", "enableDLegerCommitLog"];
+        if master.config.fresh().is_none() || moves.iter().any(|key| is_told(key) == Some("true")) {
             continue;
         }
         let last = ids.last().copied().unwrap_or(0);
@@ -100,7 +101,7 @@ fn queues_of_clients(snapshot: &Snapshot, details: &Details, found: &mut Vec<Fin
     let mut held: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (group, clients) in &details.running {
         for info in clients.values().flatten() {
-            for queue in info.mq_table.keys() {
+            for (queue, _) in info.mq_table.iter().filter(|(_, state)| !state.droped) {
                 let name = queue.broker_name.as_str();
                 // The name of static topics, whose queues are on many brokers.
                 if !names.contains(name) && !name.starts_with("__syslo__") {

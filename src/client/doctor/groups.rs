@@ -45,7 +45,7 @@ pub(super) fn is_broadcast(details: &Details, group: &str) -> bool {
 }
 
 fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
-    let mut more = Vec::new();
+    let (mut old, mut beyond_end) = (Vec::new(), Vec::new());
     for group in &e.snapshot.groups {
         if is_system(&group.name) || e.details.is_some_and(|d| is_broadcast(d, &group.name)) {
             continue;
@@ -101,7 +101,7 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                 None => format!("rising for {since}"),
             };
             let detail = match waits {
-                Some((age, _)) => format!("{detail}; oldest message waits {}", span(*age)),
+                Some((age, _)) => format!("{detail}; oldest message waits at least {}", span(*age)),
                 None => detail,
             };
             rises = severity == Severity::Warning;
@@ -120,18 +120,18 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                     ));
                 } else if let Some((age, broker)) = waits.filter(|_| lag > 0 && !rises) {
                     let text = format!(
-                        "group {} lag {lag_text}, oldest message waits {} ({broker})",
+                        "group {} lag {lag_text}, oldest message waits at least {} ({broker})",
                         group.name,
                         span(*age)
                     );
-                    more.push(
+                    old.push(
                         Finding::new("GR5", "lag-old", Severity::Warning, subject(), text)
                             .next(format!("rmq group lag {}", group.name)),
                     );
                 }
             }
             Some(details) => {
-                more.extend(old_lag(group, &lag_text, details, e.snapshot.taken_at_ms));
+                old.extend(old_lag(group, &lag_text, details, e.snapshot.taken_at_ms));
             }
         }
         let rows = group.lag.get().into_iter().flatten();
@@ -142,13 +142,14 @@ fn positions(e: &Evidence<'_>, found: &mut Vec<Finding>) {
                 group.name,
                 counted(beyond, "queue")
             );
-            more.push(
+            beyond_end.push(
                 Finding::new("GR5", "beyond-end", Severity::Warning, subject(), text)
                     .next(format!("rmq group lag {}", group.name)),
             );
         }
     }
-    add_many(e, found, more);
+    add_many(e, found, old);
+    add_many(e, found, beyond_end);
 }
 
 /// A group with a message that has waited for long.

@@ -35,7 +35,7 @@ impl Model {
         self.settle_clients(now_ms);
         self.settle_totals(now_ms, interval);
         let servers = &self.snapshot.name_servers;
-        let all_down = !servers.is_empty() && servers.iter().all(|s| s.cluster.is_failed());
+        let all_down = !servers.is_empty() && servers.iter().all(|s| s.cluster.is_failed() && !s.is_alive());
         self.all_down_since_ms = all_down.then(|| {
             let last_answer = servers
                 .iter()
@@ -133,7 +133,7 @@ impl Model {
             .snapshot
             .brokers
             .iter()
-            .filter(|b| b.runtime.is_failed())
+            .filter(|b| b.is_silent())
             .map(|b| &b.broker)
             .collect();
         let mut topics: BTreeMap<&str, TopicState> = BTreeMap::new();
@@ -300,10 +300,14 @@ impl Model {
         }
     }
 
-    /// Of the groups whose oldest message is known: how long it waits by the clock of its broker.
+    /// Of the groups whose oldest message was told of late: how long it waits by the clock of its broker.
     fn waits(&self, now_ms: i64) -> BTreeMap<String, (i64, String)> {
-        let known = self.found.keys().filter_map(|want| {
+        let known = self.found.iter().filter_map(|(want, (_, seen))| {
             let Want::GroupBrief(name) = want else { return None };
+            // Of a group that is on no screen any more nobody asks whether it has read on.
+            if seen.is_failed() || now_ms.saturating_sub(seen.as_of_ms) >= CLIENTS_AGE_MS {
+                return None;
+            }
             let at = (self.snapshot.groups).binary_search_by(|g| g.name.as_str().cmp(name));
             let oldest = self.oldest(&self.snapshot.groups[at.ok()?])?;
             let now = now_ms.saturating_add(self.ahead_ms(&oldest.broker));

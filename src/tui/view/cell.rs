@@ -74,7 +74,7 @@ pub fn of_broker<T>(
     now_ms: i64,
     make: impl FnOnce(&T) -> Option<Cell>,
 ) -> Cell {
-    if grade(&broker.runtime, now_ms) == Grade::Failed && !seen.is_unasked() {
+    if broker.is_silent() && grade(&broker.runtime, now_ms) == Grade::Failed && !seen.is_unasked() {
         return Cell::failed();
     }
     value(seen, now_ms, make)

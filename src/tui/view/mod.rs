@@ -578,7 +578,7 @@ fn freshness(app: &App) -> Vec<Piece> {
         format!("updated {} ago ", text::age(age_ms(now, newest))),
         Role::Plain,
     )];
-    let mut stale = model.snapshot.brokers.iter().filter(|b| b.runtime.is_failed());
+    let mut stale = model.snapshot.brokers.iter().filter(|b| b.is_silent());
     if let Some(broker) = stale.next() {
         let more = match stale.count() {
             0 => String::new(),

@@ -438,7 +438,7 @@ fn state(snapshot: &Snapshot, broker: &BrokerState, index: usize, beat: Beat) ->
         .and_then(|addr| snapshot.name_servers.iter().position(|s| s.addr == addr));
     match (beat, newer) {
         (Beat::Ok, Some(newer)) => format!("! BEHIND ns{}", newer + 1),
-        (Beat::Ok, None) if broker.runtime.is_failed() => "! ok, no direct answer".to_owned(),
+        (Beat::Ok, None) if broker.is_silent() => "! ok, no direct answer".to_owned(),
         (Beat::Ok, None) => "✓ ok".to_owned(),
         (Beat::Late { missed }, _) => format!("! LATE {missed} missed"),
         (Beat::Silent { out_from, out_to }, _) => {
