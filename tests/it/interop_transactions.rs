@@ -82,6 +82,7 @@ fn open_transactions_go_from_java_to_ours_and_back_with_kills() {
 
     // Ours asks about just those three, and takes 9 more of a Java producer.
     let mut ours = rmq::broker(dir.path(), &namesrv, &settings);
+    java::routed(&namesrv, "Paid");
     let reply = session.run(&["Tx", &namesrv, "Paid", "0", "checks=3"]).ok();
     let asked: BTreeSet<String> = reply.columns().into_iter().map(|line| line[1].clone()).collect();
     assert_eq!(asked, keys([2, 5, 8].into_iter()));

