@@ -242,7 +242,9 @@ fn the_oldest_message_of_a_group_is_the_first_unread_one() {
         .expect("a message that waits for more than ten minutes is a finding");
     assert_eq!((found.check, found.severity), ("GR5", Severity::Warning));
     assert!(
-        found.text.ends_with("oldest message waits at least 10m (broker-a)"),
+        found
+            .text
+            .ends_with("oldest message waits at least 10m (broker-a)"),
         "{}",
         found.text
     );
