@@ -256,7 +256,7 @@ async fn produce(session: &Session, args: ProduceArgs) -> Result<(), Failure> {
     let stop = session.under_way.listen();
     let mut ticks = args
         .rate
-        .map(|rate| tokio::time::interval(Duration::from_secs_f64(1.0 / rate as f64)));
+        .map(|rate| tokio::time::interval(Duration::from_secs_f64((1.0 / rate as f64).max(1e-6))));
     let begun = Instant::now();
     let most = args.count.unwrap_or(u64::MAX);
     let (mut samples, mut started, mut first_error) = (Samples::default(), 0_u64, None::<Error>);

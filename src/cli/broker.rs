@@ -346,7 +346,7 @@ fn with_registrations(failure: Failure, broker: &BrokerState) -> Failure {
         .registrations
         .iter()
         .map(|r| match (r.listed, r.age) {
-            (None, _) => format!("Name server {} did not answer.", r.name_server),
+            (None, _) => format!("Name server {} did not tell.", r.name_server),
             (Some(false), _) => format!("Name server {} does not list it.", r.name_server),
             (Some(true), RegistrationAge::Exact(age)) => format!(
                 "Its last heartbeat reached name server {} {} ago.",

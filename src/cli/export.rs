@@ -488,7 +488,7 @@ async fn send(
     let producer = Producer::new(Arc::clone(&session.client), &args.group)?;
     let mut progress = Progress::new(session, "import", (expected > 0).then_some(expected));
     let mut pace = args.rate.map(|rate| {
-        let mut pace = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+        let mut pace = tokio::time::interval(Duration::from_secs_f64((1.0 / rate).max(1e-6)));
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         pace
     });

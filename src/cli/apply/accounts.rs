@@ -11,7 +11,7 @@ use crate::client::declare::Declared;
 pub use crate::client::declare::accounts::place;
 use crate::client::declare::accounts::{Accounts, AccountsRead};
 use crate::client::declare::plan::Change;
-use crate::client::{BrokerAt, Deadline, Error};
+use crate::client::{BrokerAt, Deadline};
 
 /// What must be told for the work to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,18 +52,10 @@ pub async fn read_accounts(
     let is_kept = (read.held.values()).any(|accounts| accounts.users.is_some() || accounts.rules.is_some());
     if reach == Reach::WhatIsKept {
         // A replica that is down is no reason to have no file: what its master keeps is in it.
-        let (failed, down) = std::mem::take(&mut read.failed)
-            .into_iter()
-            .partition(|(b, _)| b.id.is_master());
-        read.failed = failed;
-        let down: Vec<(BrokerAt, Error)> = down;
-        for (broker, e) in down.iter().filter(|_| is_kept) {
-            session.warn(&format!(
-                "the users and access rules of {} are not told: {}",
-                broker.id,
-                e.reason()
-            ));
-        }
+        let failed = std::mem::take(&mut read.failed).into_iter();
+        let (masters, replicas): (Vec<_>, Vec<_>) = failed.partition(|(broker, _)| broker.id.is_master());
+        read.failed = masters;
+        read.left_out.extend(replicas.into_iter().filter(|_| is_kept));
     }
     let failures: Vec<Failure> = read.failed.iter().map(|(_, e)| Failure::from(e)).collect();
     Failure::over(&failures, false).map_err(Failure::unchanged)?;
@@ -90,10 +82,7 @@ pub fn left_out(read: &AccountsRead) -> Option<String> {
     };
     let texts = [
         (names(true), "no users and access rules are kept by"),
-        (
-            names(false),
-            "users and access rules are not told to this account by",
-        ),
+        (names(false), "users and access rules are not told by"),
     ];
     let texts = texts.into_iter().filter(|(names, _)| !names.is_empty());
     let texts: Vec<String> = texts.map(|(names, what)| format!("{what} {names}")).collect();

@@ -64,7 +64,7 @@ pub fn masters(app: &App) -> (usize, usize) {
     let (mut all, mut up) = (0, 0);
     for broker in asked {
         all += 1;
-        up += usize::from(broker.answers());
+        up += usize::from(broker.is_alive());
     }
     (up, all)
 }

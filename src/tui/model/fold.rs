@@ -191,8 +191,9 @@ impl Model {
                     Err(e) => (Err(e.clone()), Err(e)),
                 };
                 // Rates of a broker that fell silent, or came back, count otherwise.
-                self.topics_changed |= broker.runtime.is_failed() != info.is_err();
+                let was = broker.is_silent();
                 put(&mut broker.runtime, info, at_ms);
+                self.topics_changed |= was != broker.is_silent();
                 put(&mut broker.rtt, rtt, at_ms);
                 self.rest(&who, retry_at_ms);
             }

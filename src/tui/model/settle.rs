@@ -305,7 +305,7 @@ impl Model {
         let known = self.found.iter().filter_map(|(want, (_, seen))| {
             let Want::GroupBrief(name) = want else { return None };
             // Of a group that is on no screen any more nobody asks whether it has read on.
-            if seen.is_failed() || now_ms.saturating_sub(seen.as_of_ms) >= CLIENTS_AGE_MS {
+            if now_ms.saturating_sub(seen.as_of_ms) >= CLIENTS_AGE_MS {
                 return None;
             }
             let at = (self.snapshot.groups).binary_search_by(|g| g.name.as_str().cmp(name));
